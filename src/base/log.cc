@@ -1,0 +1,115 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/json_text.h"
+
+namespace gradus::log {
+namespace {
+
+std::atomic<Severity> g_least{Severity::kInfo};
+std::atomic<Format> g_format{Format::kText};
+
+spdlog::logger& sink() {
+  static const std::shared_ptr<spdlog::logger> logger = [] {
+    auto made = std::make_shared<spdlog::logger>("gradus",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%v");
+    made->set_level(spdlog::level::trace);
+    made->flush_on(spdlog::level::trace);
+    return made;
+  }();
+  return *logger;
+}
+
+const char* name_of(Severity severity) {
+  switch (severity) {
+    case Severity::kDebug:
+      return "debug";
+    case Severity::kInfo:
+      return "info";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kError:
+      return "error";
+  }
+  return "?";
+}
+
+std::string json_line(Severity severity, std::string_view message,
+                      std::initializer_list<Field> fields) {
+  std::string line = "{\"time\":" + json_string(iso8601(wall_now())) + ",\"severity\":\"" +
+                     name_of(severity) + "\",\"message\":";
+  append_json_string(line, message);
+  for (const Field& field : fields) {
+    line += ',';
+    append_json_string(line, field.key);
+    line += ':';
+    append_json_string(line, field.value);
+  }
+  line += '}';
+  return line;
+}
+
+void append_one_line(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else {
+      out += c;
+    }
+  }
+}
+
+std::string text_line(Severity severity, std::string_view message,
+                      std::initializer_list<Field> fields) {
+  std::string line = iso8601(wall_now()) + " " + name_of(severity) + " ";
+  append_one_line(line, message);
+  for (const Field& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    append_one_line(
+        line, field.value.find(' ') == std::string::npos ? field.value : json_string(field.value));
+  }
+  return line;
+}
+
+}  // namespace
+
+void configure(Severity least, Format format) {
+  g_least = least;
+  g_format = format;
+}
+
+bool enabled(Severity severity) { return severity >= g_least.load(std::memory_order_relaxed); }
+
+void write(Severity severity, std::string_view message, std::initializer_list<Field> fields) {
+  if (!enabled(severity)) return;
+  const std::string line = g_format == Format::kJson ? json_line(severity, message, fields)
+                                                     : text_line(severity, message, fields);
+  sink().log(spdlog::level::info, "{}", line);
+}
+
+std::optional<Severity> parse_severity(std::string_view name) {
+  for (const Severity s :
+       {Severity::kDebug, Severity::kInfo, Severity::kWarning, Severity::kError}) {
+    if (name == name_of(s)) return s;
+  }
+  return std::nullopt;
+}
+
+std::optional<Format> parse_format(std::string_view name) {
+  if (name == "text") return Format::kText;
+  if (name == "json") return Format::kJson;
+  return std::nullopt;
+}
+
+}  // namespace gradus::log

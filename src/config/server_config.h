@@ -1,0 +1,36 @@
+// What `gradus serve` is told by flags, `--config FILE` and the environment, in that precedence.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+
+namespace gradus::config {
+
+struct HttpConfig {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8000;                   // 0: any free port
+  std::uint64_t max_input_size = 64ull << 20;  // bytes of one body, compressed or not
+  std::uint32_t max_header_size = 16 << 10;    // bytes of one request's header
+  std::uint32_t max_json_depth = 100;
+  std::chrono::milliseconds header_timeout{10'000};  // to send a whole header
+  std::chrono::milliseconds body_timeout{60'000};    // to send a whole body
+  std::chrono::milliseconds idle_timeout{75'000};    // between requests of one connection
+};
+
+struct ServerConfig {
+  std::vector<std::string> model_repositories;
+  HttpConfig http;
+  std::chrono::milliseconds exit_timeout{30'000};     // grace time of a drain
+  std::optional<std::vector<std::string>> providers;  // full names, in order; nothing: the default
+  std::map<std::string, std::string> provider_libraries;  // provider name -> absolute path
+  std::uint32_t max_queue_size = 1024;  // requests waiting for one device, 1..1'000'000
+  log::Severity log_level = log::Severity::kInfo;
+  log::Format log_format = log::Format::kText;
+};
+
+}  // namespace gradus::config

@@ -1,0 +1,54 @@
+// What can run one variant of a model on one device. Everything above this line is the same whether
+// ONNX Runtime runs in this process or elsewhere.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "tensor/tensor.h"
+
+namespace gradus::runtime {
+
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::kFp32;
+  Shape shape;  // -1: variable
+};
+
+struct Signature {
+  std::vector<TensorSpec> inputs;   // in the model's order, without initializers
+  std::vector<TensorSpec> outputs;  // in the model's order
+};
+
+/// Graph nodes that each provider got, as ONNX Runtime placed them.
+struct Placement {
+  std::string provider;
+  std::uint32_t nodes = 0;
+};
+
+struct Backend {
+  virtual ~Backend() = default;
+
+  /// The model's inputs and outputs; constant for the backend's life.
+  virtual const Signature& signature() const = 0;
+
+  /// Where the nodes lie; what carries most of them is the provider used.
+  virtual const std::vector<Placement>& placement() const = 0;
+
+  /// Runs once and blocks. Any thread, concurrently with itself; the caller bounds how many.
+  /// @param inputs one for each input of the signature, in its order; row-major, borrowed
+  /// @param outputs indices into signature().outputs, in the order wanted; at least one
+  /// @return tensors in the order of `outputs`, in the runtime's own memory;
+  ///   kInvalid: the model refused these inputs (name, shape, type);
+  ///   kUnavailable: the device or provider failed, another level may answer;
+  ///   kInternal: anything else that went wrong while running
+  virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                          std::span<const std::size_t> outputs) = 0;
+};
+
+}  // namespace gradus::runtime

@@ -1,0 +1,47 @@
+// The engine as transports see it: models by name, their state, and inference down the ladder.
+// All calls may come from any thread; only `infer` is on the request path. None waits for a load.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "config/model_config.h"
+#include "config/server_config.h"
+#include "runtime/backend.h"
+#include "serving/request.h"
+
+namespace gradus::serving {
+
+struct ModelInfo {
+  std::string name;
+  std::vector<std::string> versions;
+  std::string version;           // the one asked for
+  runtime::Signature signature;  // of the best level that is loaded
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// False from the moment a drain starts.
+  virtual bool live() const = 0;
+  /// Every model that can be served can answer, and no drain has begun. (Broken models do not
+  /// count: they never stop the others.)
+  virtual bool ready() const = 0;
+
+  /// kNotFound: no such model or version. kUnavailable: it has no level that can answer (the
+  /// reason).
+  virtual Result<void> model_ready(std::string_view model, std::string_view version) const = 0;
+  virtual Result<ModelInfo> model_info(std::string_view model, std::string_view version) const = 0;
+  /// The ladder's status as JSON (docs/ladder.md).
+  virtual Result<std::string> ladder_json(std::string_view model,
+                                          std::string_view version) const = 0;
+
+  /// Checks the request against the model, then answers from the best level that can, or fails:
+  /// kInvalid, kNotFound, kOverloaded (queue full), kDeadline, kUnavailable. Does not block.
+  virtual void infer(Request request, Done done) = 0;
+};
+
+}  // namespace gradus::serving
