@@ -36,24 +36,24 @@ Result<std::uint64_t> each_element(std::span<const std::byte> data, Take take) {
 }  // namespace
 
 Result<std::uint64_t> element_count(const Shape& shape) {
-  std::uint64_t count = 1;
   bool zero = false;
   for (const std::int64_t dim : shape) {
+    zero = zero || dim == 0;
     if (dim < 0) {
       return fail(Code::kInvalid, "shape " + shape_text(shape) + " has a negative dimension " +
                                       std::to_string(dim));
     }
-    if (dim == 0) {
-      zero = true;
-      continue;
-    }
+  }
+  if (zero) return 0;
+  std::uint64_t count = 1;
+  for (const std::int64_t dim : shape) {
     const auto size = static_cast<std::uint64_t>(dim);
     if (count > kMostElements / size) {
       return fail(Code::kInvalid, "shape " + shape_text(shape) + " has more than 2^62 elements");
     }
     count *= size;
   }
-  return zero ? 0 : count;
+  return count;
 }
 
 std::string shape_text(const Shape& shape) {
