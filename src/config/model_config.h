@@ -2,8 +2,8 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,29 +17,33 @@ enum class Keep { kIfFaster, kAlways };
 struct ProviderConfig {
   std::string name;                            // ONNX Runtime's full name
   std::map<std::string, std::string> options;  // passed through as given
+  bool operator==(const ProviderConfig&) const = default;
 };
 
 struct LevelConfig {
-  int level = 0;                          // 0 = best; numbers stay when a level is left out
+  int level = 0;                          // 0..7, 0 = best; numbers stay when a level is left out
   std::string name;                       // `gpu`, `cpu`, …
-  std::string file;                       // in the version's folder
-  std::vector<ProviderConfig> providers;  // tried in order; empty: nothing here can run it
-  std::vector<int> device_ids;            // empty: the provider's default device
+  std::string file;                       // plain name of a file in the version's folder
+  std::vector<ProviderConfig> providers;  // tried in order; empty: all that it wants are excluded
+  std::vector<ProviderConfig> excluded;   // wanted, but not in the process-wide provider list
+  std::vector<int> device_ids;            // 0..255; empty: the provider's default device
   std::uint32_t max_batch_size = 1;       // 1..1024
-  std::chrono::milliseconds target_p99{800};
-  int threads = 1;    // intra-op threads of one run, 1..256
-  int instances = 0;  // concurrent runs; 0: as many as CPUs allow (CPU), 1 (GPU)
+  std::chrono::milliseconds target_p99{800};  // 1 ms..1 h
+  int threads = 1;                            // intra-op threads of one run, 1..256
+  int instances = 0;  // concurrent runs, 0..256; 0: as many as CPUs allow (CPU), 1 (GPU)
   CheckOutputs check_outputs = CheckOutputs::kNone;
   bool allow_software_gpu = false;  // a Vulkan device of type CPU counts as a GPU
   Keep keep = Keep::kIfFaster;      // kAlways: never skipped for being slower
-  double quality = 1.0;             // 0..1, for reports
+  double quality = 1.0;             // 0..1, of its answers, beside the other levels'
+  bool operator==(const LevelConfig&) const = default;
 };
 
 struct ModelConfig {
-  std::vector<LevelConfig> levels;  // by `level`, ascending
-  bool wants_gpu = true;  // false: no GPU level is wanted, so lacking one is no degradation
+  std::vector<LevelConfig> levels;  // 1..8, by `level`, ascending
+  bool wants_gpu = true;  // some level is a GPU level; if not, lacking a GPU is no degradation
   PolicyConfig policy;
-  std::chrono::milliseconds default_timeout{10'000};
+  std::chrono::milliseconds default_timeout{10'000};  // 1 ms..24 h
+  bool operator==(const ModelConfig&) const = default;
 };
 
 /// What a model's version folder holds, as `default_levels` needs it.
@@ -50,6 +54,9 @@ struct VariantFiles {
   bool small = false;  // model.small.onnx
 };
 
+/// Looks for the four names in a version's folder; a folder that cannot be read holds none.
+VariantFiles find_variants(const std::filesystem::path& version_folder);
+
 /// The ladder of a folder without `levels:`: 0 gpu, 1 cpu, 2 cpu-int8, 3 cpu-small, those with a
 /// file.
 /// @param gpu_providers the GPU providers to try for level 0, full names, best first; empty (the
@@ -58,5 +65,14 @@ struct VariantFiles {
 std::vector<LevelConfig> default_levels(const VariantFiles& files,
                                         const std::vector<std::string>& gpu_providers,
                                         const std::vector<std::string>& cpu_providers);
+
+/// Orders each level's providers as `list` does; those that are not in it move to `excluded`.
+void limit_providers(std::vector<LevelConfig>& levels, const std::vector<std::string>& list);
+
+/// Whether a GPU provider is among those the level tries (excluded ones do not count).
+bool is_gpu_level(const LevelConfig& level);
+
+/// Why nothing may run the level: `excluded by --providers: …`; empty if something may.
+std::string exclusion_reason(const LevelConfig& level);
 
 }  // namespace gradus::config

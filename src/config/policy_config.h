@@ -51,6 +51,8 @@ struct PolicyConfig {
 
   // Probes.
   Ms probe_every{1'000};
+
+  bool operator==(const PolicyConfig&) const = default;
 };
 
 }  // namespace gradus::config

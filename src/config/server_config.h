@@ -20,6 +20,7 @@ struct HttpConfig {
   std::chrono::milliseconds header_timeout{10'000};  // to send a whole header
   std::chrono::milliseconds body_timeout{60'000};    // to send a whole body
   std::chrono::milliseconds idle_timeout{75'000};    // between requests of one connection
+  bool operator==(const HttpConfig&) const = default;
 };
 
 struct ServerConfig {
@@ -31,6 +32,7 @@ struct ServerConfig {
   std::uint32_t max_queue_size = 1024;  // requests waiting for one device, 1..1'000'000
   log::Severity log_level = log::Severity::kInfo;
   log::Format log_format = log::Format::kText;
+  bool operator==(const ServerConfig&) const = default;
 };
 
 }  // namespace gradus::config

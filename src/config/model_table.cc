@@ -1,0 +1,225 @@
+#include <algorithm>
+
+#include "config/tables.h"
+
+namespace gradus::config {
+namespace {
+
+using L = LevelConfig;
+
+constexpr std::size_t kMaxLevels = 8;
+constexpr int kLastLevel = 7;
+constexpr std::int64_t kHour = 3'600'000;  // ms
+constexpr std::string_view kDefaultNames[] = {"gpu", "cpu", "cpu-int8", "cpu-small"};
+
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name != "." &&
+         name.find("..") == std::string_view::npos &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c != '/' && c != '\\' && c != 0x7f && (c & 0xE0) != 0; });
+}
+
+void read_device_ids(const Value& value, Reader& reader, L& out) {
+  if (value.kind != Value::Kind::kList) {
+    reader.refuse(value, "must be a list of integers in [0, 255]");
+    return;
+  }
+  out.device_ids.clear();
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    const Reader::Step step(reader, index_segment(i));
+    std::int64_t id = 0;
+    if (!read_integer(value.items[i], 0, 255, reader, id)) continue;
+    if (std::count(out.device_ids.begin(), out.device_ids.end(), id) > 0) {
+      reader.refuse(value.items[i], "must be named once");
+    } else {
+      out.device_ids.push_back(static_cast<int>(id));
+    }
+  }
+}
+
+Value show_device_ids(const L& level) {
+  Value list = Value::list();
+  for (const int id : level.device_ids) list.items.push_back(Value::plain(std::to_string(id)));
+  return list;
+}
+
+Value show_level_providers(const L& level) {
+  Value list = Value::list();
+  for (const auto* providers : {&level.providers, &level.excluded}) {
+    for (const ProviderConfig& provider : *providers) {
+      if (provider.options.empty()) {
+        list.items.push_back(Value::string(provider.name));
+        continue;
+      }
+      Value options = Value::map();
+      for (const auto& [key, text] : provider.options) options.add(key, Value::string(text));
+      Value entry = Value::map();
+      entry.add(provider.name, std::move(options));
+      list.items.push_back(std::move(entry));
+    }
+  }
+  for (const ProviderConfig& provider : level.excluded) {
+    list.comment += (list.comment.empty() ? "excluded by --providers: " : ", ") + provider.name;
+  }
+  return list;
+}
+
+/// `level` and `name` of one entry against those before it; its number where it gives none.
+void place_level(const Value& entry, const std::vector<L>& before, Reader& reader, L& level) {
+  const int least = before.empty() ? 0 : before.back().level + 1;
+  if (const Value* number = entry.find("level")) {
+    if (level.level < least) {
+      reader.refuse_key("level", *number,
+                        "must be over " + std::to_string(least - 1) + ", the level before it");
+    }
+  } else if (least > kLastLevel) {
+    reader.fault("level", "missing: one more than the level before it is over " +
+                              std::to_string(kLastLevel));
+  } else {
+    level.level = least;
+  }
+  for (const L& other : before) {
+    if (!level.name.empty() && other.name == level.name) {
+      reader.refuse_key("name", Value::string(level.name), "must differ from the other levels'");
+    }
+  }
+}
+
+/// Without a `quality` an entry is a little worse than the one before it, or as good if it runs the
+/// same file.
+void rank_level(const Value& entry, const std::vector<L>& before, L& level) {
+  constexpr double kStep = 0.01;
+  if (before.empty() || entry.find("quality") != nullptr) return;
+  const L& last = before.back();
+  level.quality = last.file == level.file ? last.quality : std::max(0.0, last.quality - kStep);
+}
+
+void read_levels(const Value& value, Reader& reader, ModelConfig& out) {
+  if (value.kind != Value::Kind::kList) {
+    reader.refuse(value, "must be a list of 1 to " + std::to_string(kMaxLevels) + " levels");
+    return;
+  }
+  if (value.items.empty() || value.items.size() > kMaxLevels) {
+    reader.fault("", "holds " + std::to_string(value.items.size()) + " levels: must hold 1 to " +
+                         std::to_string(kMaxLevels));
+    return;
+  }
+  out.levels.clear();
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    const Value& entry = value.items[i];
+    const Reader::Step step(reader, index_segment(i));
+    L level;
+    level.level = kLastLevel;  // a refused number raises no second fault
+    read_fields(entry, level_fields(), reader, level);
+    place_level(entry, out.levels, reader, level);
+    rank_level(entry, out.levels, level);
+    out.levels.push_back(std::move(level));
+  }
+}
+
+Value show_levels(const ModelConfig& config) {
+  Value list = Value::list();
+  for (const L& level : config.levels) list.items.push_back(show_fields(level_fields(), level));
+  return list;
+}
+
+void read_default_levels(const Value& value, Reader& reader, ModelConfig& out) {
+  if (value.kind != Value::Kind::kMap && value.kind != Value::Kind::kNull) {
+    reader.refuse(value, "must be a map of default levels' names");
+    return;
+  }
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    const std::string& name = value.keys[i];
+    if (std::find(std::begin(kDefaultNames), std::end(kDefaultNames), name) ==
+        std::end(kDefaultNames)) {
+      reader.fault(name, unknown_key(name, {std::begin(kDefaultNames), std::end(kDefaultNames)}));
+      continue;
+    }
+    const Reader::Step step(reader, name);
+    L absent;  // checked all the same: the next version may hold the file
+    const auto level = std::find_if(out.levels.begin(), out.levels.end(),
+                                    [&](const L& other) { return other.name == name; });
+    read_fields(value.items[i], default_level_fields(), reader,
+                level == out.levels.end() ? absent : *level);
+  }
+}
+
+Field<L> required(Field<L> field) {
+  field.required = true;
+  field.default_text = "required";
+  return field;
+}
+
+Fields<L> make_level_fields() {
+  Fields<L> fields = {
+      integer("level", &L::level, 0, kLastLevel, "0 is the best; levels stand in ascending order"),
+      required(text("name", &L::name, is_plain_word, std::string("a name of ") + kPlainWord,
+                    "how answers, metrics and logs call the level; unique")),
+      required(text("file", &L::file, is_file_name, "a plain file name, without / or ..",
+                    "the variant, in each version's folder")),
+      required(
+          {"providers", "a list of at least one provider",
+           "tried in order; each a name, or `{name: {option: value}}` with ONNX Runtime's options",
+           [](const Value& value, Reader& reader, L& out) {
+             read_level_providers(value, reader, out.providers);
+           },
+           show_level_providers}),
+      {"device_ids", "a list of integers in [0, 255]",
+       "devices to place instances on; empty: the provider's default", read_device_ids,
+       show_device_ids},
+      integer("max_batch_size", &L::max_batch_size, 1, 1024, "samples in one run, at most"),
+      milliseconds("target_p99_ms", &L::target_p99, 1, kHour, "p99 target of one run"),
+      integer("threads", &L::threads, 1, 256, "threads within one run"),
+      integer("instances", &L::instances, 0, 256,
+              "runs at the same time; 0: as many as CPUs allow, 1 on a GPU"),
+      choice<L, CheckOutputs>("check_outputs", &L::check_outputs,
+                              {{"none", CheckOutputs::kNone}, {"finite", CheckOutputs::kFinite}},
+                              "`finite`: NaN or infinity in an output is a failure"),
+      boolean("allow_software_gpu", &L::allow_software_gpu,
+              "a Vulkan device of type CPU counts as a GPU (tests, demos)"),
+      choice<L, Keep>("keep", &L::keep, {{"auto", Keep::kIfFaster}, {"always", Keep::kAlways}},
+                      "`always`: kept even where a better level is faster"),
+      number("quality", &L::quality, {0, 1},
+             "of its answers: a level is left out if one at least as good is faster"),
+  };
+  fields.front().default_text = "one more than the level before";
+  fields.back().default_text = "1, then 0.01 less for each other file";
+  return fields;
+}
+
+}  // namespace
+
+const Fields<L>& level_fields() {
+  static const Fields<L> fields = make_level_fields();
+  return fields;
+}
+
+const Fields<L>& default_level_fields() {
+  static const Fields<L> fields = [] {
+    Fields<L> some;
+    for (const Field<L>& field : level_fields()) {
+      if (field.key == "level" || field.key == "name" || field.key == "file") continue;
+      some.push_back(field);
+      some.back().required = false;
+    }
+    return some;
+  }();
+  return fields;
+}
+
+const Fields<ModelConfig>& model_fields() {
+  static const Fields<ModelConfig> fields = {
+      {"default_levels", "a map of default levels' names",
+       "changes keys of the default ladder's levels; not beside `levels`", read_default_levels,
+       [](const ModelConfig&) { return Value{}; }, "none"},
+      {"levels", "a list of 1 to 8 levels", "the whole ladder, in place of the default one",
+       read_levels, show_levels, "the default ladder"},
+      milliseconds("default_timeout_ms", &ModelConfig::default_timeout, 1, 24 * kHour,
+                   "deadline of a request that gives none"),
+      group("policy", &ModelConfig::policy, policy_fields(), "thresholds of the policy, below",
+            check_policy),
+  };
+  return fields;
+}
+
+}  // namespace gradus::config

@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "config/tables.h"
+
+namespace gradus::config {
+namespace {
+
+using H = HttpConfig;
+using S = ServerConfig;
+
+constexpr std::int64_t kHour = 3'600'000;  // ms
+
+bool is_address(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+void read_repositories(const Value& value, Reader& reader, S& out) {
+  std::vector<std::string> read;
+  const auto append = [&](const Value& item) {
+    if (item.kind == Value::Kind::kScalar && !item.text.empty()) {
+      read.push_back(item.text);
+    } else {
+      reader.refuse(item, "must be a folder's path");
+    }
+  };
+  if (value.kind == Value::Kind::kList) {
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
+      const Reader::Step step(reader, index_segment(i));
+      append(value.items[i]);
+    }
+  } else {
+    append(value);
+  }
+  out.model_repositories = std::move(read);
+}
+
+Value show_texts(const std::vector<std::string>& texts) {
+  Value list = Value::list();
+  for (const std::string& text : texts) list.items.push_back(Value::string(text));
+  return list;
+}
+
+}  // namespace
+
+const Fields<H>& http_fields() {
+  static const Fields<H> fields = {
+      text("address", &H::address, is_address, "an address to listen on",
+           "0.0.0.0 or :: for every interface"),
+      integer("port", &H::port, 0, 65535, "0: any free port; the log says which"),
+      integer("max_input_size", &H::max_input_size, 1, std::int64_t{1} << 40,
+              "bytes of one body, compressed or not"),
+      integer("max_header_size", &H::max_header_size, 256, 1 << 20,
+              "bytes of one request's header"),
+      integer("max_json_depth", &H::max_json_depth, 1, 1000, "nesting of a JSON body"),
+      milliseconds("header_timeout_ms", &H::header_timeout, 1, kHour, "to send a whole header"),
+      milliseconds("body_timeout_ms", &H::body_timeout, 1, kHour, "to send a whole body"),
+      milliseconds("idle_timeout_ms", &H::idle_timeout, 1, kHour,
+                   "between requests of one connection"),
+  };
+  return fields;
+}
+
+const Fields<S>& server_fields() {
+  // `provider_libraries` stands before `providers`, which may use its names.
+  static const Fields<S> fields = {
+      {"model_repositories", "a list of folders",
+       "folders of models; relative paths start at the working directory", read_repositories,
+       [](const S& in) { return show_texts(in.model_repositories); }, "required, here or by flag"},
+      group("http", &S::http, http_fields(), "the HTTP listener"),
+      milliseconds("exit_timeout_ms", &S::exit_timeout, 0, kHour,
+                   "grace time of a drain after SIGTERM"),
+      {"provider_libraries", "a map of provider names to absolute paths",
+       "plugin providers; their names are known wherever a provider is named",
+       [](const Value& value, Reader& reader, S& out) {
+         read_provider_libraries(value, reader, out.provider_libraries);
+       },
+       [](const S& in) {
+         if (in.provider_libraries.empty()) return Value{};
+         Value map = Value::map();
+         for (const auto& [name, path] : in.provider_libraries) map.add(name, Value::string(path));
+         return map;
+       },
+       "none"},
+      {"providers", "a list of providers", "orders and limits the providers of every level",
+       [](const Value& value, Reader& reader, S& out) {
+         read_provider_list(value, reader, out.providers);
+       },
+       [](const S& in) { return in.providers ? show_texts(*in.providers) : Value{}; },
+       "ORT_PROVIDERS, else as said above"},
+      integer("max_queue_size", &S::max_queue_size, 1, 1'000'000,
+              "requests waiting for one device"),
+      choice<S, log::Severity>("log_level", &S::log_level,
+                               {{"debug", log::Severity::kDebug},
+                                {"info", log::Severity::kInfo},
+                                {"warning", log::Severity::kWarning},
+                                {"error", log::Severity::kError}},
+                               "least severity that is logged"),
+      choice<S, log::Format>("log_format", &S::log_format,
+                             {{"text", log::Format::kText}, {"json", log::Format::kJson}},
+                             "form of a log line"),
+  };
+  return fields;
+}
+
+}  // namespace gradus::config
