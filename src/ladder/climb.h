@@ -1,0 +1,13 @@
+// Up: which better level the ladder may climb to.
+#pragma once
+#include <optional>
+
+#include "ladder/events.h"
+#include "ladder/state.h"
+
+namespace gradus::ladder {
+
+/// Climbs to the best level that qualifies, if one does. Constant.
+std::optional<Transition> climb(State& state);
+
+}  // namespace gradus::ladder

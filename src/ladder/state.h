@@ -1,0 +1,102 @@
+// Everything that the policy remembers of one model's ladder: a value, changed by the functions of
+// this room only. One owner at a time.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "config/policy_config.h"
+#include "ladder/breaker.h"
+#include "ladder/hold.h"
+#include "ladder/overload.h"
+#include "ladder/relapses.h"
+#include "ladder/warmth.h"
+#include "ladder/window.h"
+
+namespace gradus::ladder {
+
+inline constexpr std::size_t kMaxLevels = 8;
+
+/// What a level is doing; whether requests get there is also up to its breaker.
+enum class Condition {
+  kLoading,
+  kReady,
+  kUnavailable,  // lost, or it could not be loaded
+  kSkipped,      // a better level is quicker
+  kDisabled,     // by an operator
+};
+
+const char* to_string(Condition condition);  // loading, ready, …
+
+struct LevelSpec {
+  int level = 0;  // its number, 0 = best
+  Duration target_p99{};
+};
+
+struct LevelState {
+  LevelState(const LevelSpec& spec, const config::PolicyConfig& policy, TimePoint start)
+      : number(spec.level), target(spec.target_p99), counts_from(start), window(policy, target) {}
+
+  bool ready() const { return condition == Condition::kReady; }
+  bool left_out() const {
+    return condition == Condition::kSkipped || condition == Condition::kDisabled;
+  }
+  /// The ladder may step onto it.
+  bool usable() const { return ready() && breaker.closed(); }
+  /// No prediction speaks against it.
+  bool carries_load() const { return !predicted_p99 || *predicted_p99 < target; }
+  /// Starts anew to count what speaks for or against the level.
+  void clear_record() {
+    window.clear();
+    failures_in_row = 0;
+  }
+
+  int number;
+  Duration target;
+  Condition condition = Condition::kLoading;
+  std::string reason;     // why it is not ready; empty when it is
+  bool arrived = false;   // was ready once
+  TimePoint counts_from;  // runs begun earlier tell nothing: the last transition, or its loss
+
+  Window window;
+  Warmth warmth;
+  Breaker breaker;
+  Hold hold;
+  Relapses relapses;
+  std::uint32_t failures_in_row = 0;
+  bool last_probe_ok = false;  // warming up counts as one
+  std::optional<Duration> predicted_p99;
+
+  std::uint64_t served =
+      0;  // executions, not requests; all of them, whatever the policy made of it
+  std::uint64_t failed = 0;
+  std::optional<TimePoint> last_answer;
+};
+
+struct State {
+  config::PolicyConfig policy;
+  std::vector<LevelState> levels;      // best first
+  std::optional<std::size_t> current;  // index; nothing: no level can answer
+  TimePoint start{};
+  TimePoint now{};             // the latest time told
+  TimePoint cooldown_until{};  // no soft demotion before
+  Overload overload;           // of the current level
+  bool saturated = false;      // slow or overloaded, and no lower level would do better
+  bool served_before = false;  // some level was current once
+};
+
+/// @param levels 1 to kMaxLevels, ascending by number (gaps are fine), targets over 0; else
+/// kInvalid
+/// @param policy as validated by config
+Result<State> make_state(std::span<const LevelSpec> levels, const config::PolicyConfig& policy,
+                         TimePoint start);
+
+/// Position of the level with this number; aborts if there is none.
+std::size_t index_of(const State& state, int level);
+
+}  // namespace gradus::ladder

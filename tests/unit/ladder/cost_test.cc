@@ -1,0 +1,46 @@
+// The ladder is fed for every execution and asked for every request: neither may allocate.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "story.h"
+
+namespace {
+std::atomic<std::size_t> allocations{0};
+
+void* counted(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size); }
+void* operator new[](std::size_t size) { return counted(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace gradus::ladder {
+namespace {
+
+TEST(Cost, AnOutcomeAndARouteAllocateNothingInSteadyState) {
+  auto story = Story::all_ready();
+  const auto traffic = [&](int executions) {
+    for (int i = 0; i < executions; ++i) {
+      story.pass(1ms);
+      story.outcome(0, i % 10 != 0, 2ms, 1ms, static_cast<std::uint64_t>(i % 50));
+      story.route_of();  // allocates once: the test's own vector
+      story.outcome(1, true, 1ms);
+    }
+  };
+  traffic(2000);
+  const std::size_t before = allocations;
+  traffic(10'000);
+  EXPECT_EQ(allocations - before, 10'000u);
+  EXPECT_EQ(story.current(), 0);
+}
+
+}  // namespace
+}  // namespace gradus::ladder
