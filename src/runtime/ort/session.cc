@@ -1,0 +1,170 @@
+#include "runtime/ort/session.h"
+
+#include <onnxruntime_run_options_config_keys.h>
+
+#include <optional>
+#include <utility>
+
+#include "runtime/ort/api_since_24.h"
+#include "runtime/ort/error_text.h"
+#include "runtime/ort/placement.h"
+#include "runtime/ort/provider_append.h"
+#include "runtime/ort/values.h"
+
+namespace gradus::runtime {
+namespace {
+
+enum class Side { kInput, kOutput };
+
+Result<TensorSpec> spec_of(std::string name, const Ort::TypeInfo& type, Side side) {
+  const std::string who = (side == Side::kInput ? "input '" : "output '") + name + "' ";
+  if (type.GetONNXType() != ONNX_TYPE_TENSOR) {
+    return fail(Code::kUnavailable, who + "is no tensor; only tensors can be served");
+  }
+  const auto info = type.GetTensorTypeAndShapeInfo();
+  const auto dtype = dtype_of(info.GetElementType());
+  if (!dtype) {
+    return fail(Code::kUnavailable, who + "has ONNX type " + std::to_string(info.GetElementType()) +
+                                        ", which the protocol does not have");
+  }
+  const ApiSince24 api;
+  if (side == Side::kInput && api && !api.tensor_has_shape()(info)) {
+    return fail(Code::kUnavailable, who + "has no shape; its number of dimensions must be fixed");
+  }
+  return TensorSpec{std::move(name), *dtype, info.GetShape()};
+}
+
+Code code_of(const Ort::Exception& e, bool on_cpu) {
+  if (e.GetOrtErrorCode() == ORT_INVALID_ARGUMENT) return Code::kInvalid;
+  return on_cpu ? Code::kInternal : Code::kUnavailable;
+}
+
+std::vector<const char*> names_of(const std::vector<TensorSpec>& specs) {
+  std::vector<const char*> names;
+  for (const TensorSpec& spec : specs) names.push_back(spec.name.c_str());
+  return names;
+}
+
+std::optional<MutexLock> lock_if(Mutex* mutex) {
+  if (mutex == nullptr) return std::nullopt;
+  return std::optional<MutexLock>(std::in_place, *mutex);
+}
+
+Result<Signature> signature_of(const Ort::Session& session) {
+  Signature signature;
+  const Ort::AllocatorWithDefaultOptions allocator;
+  for (std::size_t i = 0; i < session.GetInputCount(); ++i) {
+    auto spec = spec_of(session.GetInputNameAllocated(i, allocator).get(),
+                        session.GetInputTypeInfo(i), Side::kInput);
+    if (!spec) return tl::unexpected(spec.error());
+    signature.inputs.push_back(std::move(*spec));
+  }
+  for (std::size_t i = 0; i < session.GetOutputCount(); ++i) {
+    auto spec = spec_of(session.GetOutputNameAllocated(i, allocator).get(),
+                        session.GetOutputTypeInfo(i), Side::kOutput);
+    if (!spec) return tl::unexpected(spec.error());
+    signature.outputs.push_back(std::move(*spec));
+  }
+  return signature;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OrtSession>> OrtSession::make(std::shared_ptr<Environment> environment,
+                                                     Ort::Session session, std::string provider) {
+  const bool on_cpu = provider == kCpuProvider;
+  Mutex* one_at_a_time = provider == kWebGpuProvider ? &environment->webgpu().mutex : nullptr;
+  std::unique_ptr<OrtSession> made(
+      new OrtSession(std::move(environment), std::move(session), on_cpu, one_at_a_time));
+  auto signature = signature_of(made->session_);
+  if (!signature) return tl::unexpected(signature.error());
+  made->signature_ = std::move(*signature);
+  made->input_names_ = names_of(made->signature_.inputs);
+  made->output_names_ = names_of(made->signature_.outputs);
+  auto placement = placement_of(made->session_);
+  if (!placement && !on_cpu) return tl::unexpected(placement.error());
+  if (placement) made->placement_ = std::move(*placement);
+  return made;
+}
+
+OrtSession::OrtSession(std::shared_ptr<Environment> environment, Ort::Session session, bool on_cpu,
+                       Mutex* one_at_a_time)
+    : environment_(std::move(environment)),
+      session_(std::move(session)),
+      on_cpu_(on_cpu),
+      one_at_a_time_(one_at_a_time),
+      cpu_memory_(Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault)) {
+  // What goes wrong in a run is in its answer; ONNX Runtime need not log it once more.
+  run_options_.SetRunLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
+  shrinking_run_options_.SetRunLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
+  shrinking_run_options_.AddConfigEntry(kOrtRunOptionsConfigEnableMemoryArenaShrinkage, "cpu:0");
+}
+
+OrtSession::~OrtSession() {
+  const auto lock = lock_if(one_at_a_time_);
+  session_ = Ort::Session(nullptr);
+}
+
+Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
+                                            std::span<const std::size_t> outputs) {
+  try {
+    auto bound = bind(inputs);
+    if (!bound) return tl::unexpected(bound.error());
+    std::uint64_t input_bytes = 0;
+    for (const TensorView& input : inputs) input_bytes += input.data.size();
+    std::vector<const char*> wanted;
+    wanted.reserve(outputs.size());
+    for (const std::size_t index : outputs) wanted.push_back(output_names_.at(index));
+    std::vector<Ort::Value> values;
+    values.reserve(outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) values.emplace_back(nullptr);
+    const Ort::RunOptions& options =
+        shrink_rule_.should_shrink(input_bytes) ? shrinking_run_options_ : run_options_;
+    {
+      const auto lock = lock_if(one_at_a_time_);
+      session_.Run(options, input_names_.data(), bound->data(), bound->size(), wanted.data(),
+                   values.data(), values.size());
+    }
+    return take(std::move(values), outputs);
+  } catch (const Ort::Exception& e) {
+    return fail(code_of(e, on_cpu_), error_text(e.what()));
+  } catch (const std::exception& e) {
+    return fail(Code::kInternal, e.what());
+  }
+}
+
+Result<std::vector<Ort::Value>> OrtSession::bind(std::span<const TensorView> inputs) const {
+  const std::vector<TensorSpec>& specs = signature_.inputs;
+  if (inputs.size() != specs.size()) {
+    return fail(Code::kInvalid, std::to_string(inputs.size()) + " inputs, the model has " +
+                                    std::to_string(specs.size()));
+  }
+  std::vector<Ort::Value> bound;
+  bound.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto value = bind_input(inputs[i], cpu_memory_);
+    if (!value)
+      return fail(value.error().code, "input '" + specs[i].name + "' " + value.error().message);
+    bound.push_back(std::move(*value));
+  }
+  return bound;
+}
+
+Result<std::vector<Tensor>> OrtSession::take(std::vector<Ort::Value> values,
+                                             std::span<const std::size_t> outputs) const {
+  std::vector<Tensor> tensors;
+  tensors.reserve(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const TensorSpec& spec = signature_.outputs[outputs[i]];
+    auto tensor = take_output(std::move(values[i]), spec.dtype);
+    if (!tensor)
+      return fail(tensor.error().code, "output '" + spec.name + "': " + tensor.error().message);
+    if (check_ == config::CheckOutputs::kFinite && !all_finite(*tensor)) {
+      return fail(Code::kUnavailable, "output '" + spec.name + "' is not finite");
+    }
+    tensors.push_back(std::move(*tensor));
+  }
+  return tensors;
+}
+
+}  // namespace gradus::runtime
