@@ -1,0 +1,160 @@
+#include "serving/ladder_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "serving/in_flight.h"
+#include "serving/status.h"
+
+namespace gradus::serving {
+namespace {
+
+std::uintmax_t file_size(const Model& model, const LevelSlot& slot) {
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(model.files / slot.config.file, ignored);
+  return ignored ? 0 : size;
+}
+
+std::string joined(const std::vector<std::string>& faults) {
+  std::string text;
+  for (const std::string& fault : faults) text += (text.empty() ? "" : "; ") + fault;
+  return text;
+}
+
+}  // namespace
+
+LadderEngine::LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Options options,
+                           const Clock& clock)
+    : clock_(clock),
+      load_(std::move(load)),
+      timer_(clock),
+      lanes_(options.cpus, options.max_queue_size),
+      prober_(clock) {
+  for (ModelFolder& folder : folders) {
+    if (!folder.faults.empty()) {
+      log::error("model '" + folder.name + "' is not served: " + joined(folder.faults));
+      broken_.emplace(folder.name, joined(folder.faults));
+      continue;
+    }
+    const auto model = std::make_shared<Model>(folder.name, folder.version, folder.files,
+                                               std::move(folder.config), clock);
+    models_.emplace(folder.name, model);
+    for (const auto& slot : model->levels) {
+      (is_gpu_level(slot->config) ? gpu_loads_ : cpu_loads_).push_back({model.get(), slot.get()});
+    }
+    prober_.watch(model);
+  }
+  for (auto* loads : {&cpu_loads_, &gpu_loads_}) {
+    std::ranges::stable_sort(*loads, std::ranges::greater{},
+                             [](const Load& l) { return file_size(*l.model, *l.slot); });
+  }
+  for (int i = 0; i < options.cpus; ++i) loaders_.emplace_back([this] { load_all(false); });
+  // One at a time: drivers compile on all cores, and a hung one must not hold up the CPU levels.
+  loaders_.emplace_back([this] { load_all(true); });
+  prober_.start();
+}
+
+LadderEngine::~LadderEngine() {
+  {
+    const MutexLock lock(loads_mutex_);
+    for (auto* loads : {&cpu_loads_, &gpu_loads_}) {
+      for (const Load& load : *loads) end_loading(*load.model, *load.slot);
+      loads->clear();
+    }
+  }
+  loaders_.clear();
+}
+
+void LadderEngine::load_all(bool on_gpu) {
+  for (;;) {
+    Load next{};
+    {
+      const MutexLock lock(loads_mutex_);
+      auto& loads = on_gpu ? gpu_loads_ : cpu_loads_;
+      if (loads.empty()) return;
+      next = loads.back();
+      loads.pop_back();
+    }
+    load_level(*next.model, *next.slot, load_, lanes_, clock_);
+  }
+}
+
+bool LadderEngine::loading() const {
+  return std::ranges::any_of(models_, [](const auto& entry) { return entry.second->loading > 0; });
+}
+
+bool LadderEngine::ready() const {
+  if (draining_) return false;
+  bool one_answers = models_.empty() && broken_.empty();
+  for (const auto& [name, model] : models_) {
+    const bool answers = model->ladder.can_answer();
+    if (!answers && model->loading > 0) return false;
+    one_answers = one_answers || answers;
+  }
+  return one_answers;
+}
+
+Result<std::shared_ptr<Model>> LadderEngine::find(std::string_view model,
+                                                  std::string_view version) const {
+  const auto found = models_.find(model);
+  if (found == models_.end()) {
+    const auto broken = broken_.find(model);
+    if (broken == broken_.end()) {
+      return fail(Code::kNotFound, "unknown model '" + std::string(model) + "'");
+    }
+    return fail(Code::kUnavailable,
+                "model '" + std::string(model) + "' is not served: " + broken->second);
+  }
+  if (!version.empty() && version != found->second->version) {
+    return fail(Code::kNotFound, "model '" + std::string(model) + "' has no version " +
+                                     std::string(version) + ", it has " + found->second->version);
+  }
+  return found->second;
+}
+
+Result<void> LadderEngine::model_ready(std::string_view model, std::string_view version) const {
+  const auto found = find(model, version);
+  if (!found) return tl::unexpected(found.error());
+  if ((*found)->ladder.can_answer()) return {};
+  return fail(Code::kUnavailable, why_not_served(**found));
+}
+
+Result<ModelInfo> LadderEngine::model_info(std::string_view model, std::string_view version) const {
+  const auto found = find(model, version);
+  if (!found) return tl::unexpected(found.error());
+  const runtime::Signature* const signature = (*found)->signature();
+  if (signature == nullptr) return fail(Code::kUnavailable, why_not_served(**found));
+  return ModelInfo{(*found)->name, {(*found)->version}, (*found)->version, *signature};
+}
+
+Result<std::string> LadderEngine::ladder_json(std::string_view model,
+                                              std::string_view version) const {
+  const auto found = find(model, version);
+  if (!found) return tl::unexpected(found.error());
+  return serving::ladder_json(**found);
+}
+
+void LadderEngine::infer(Request request, Done done) {
+  inferences_.fetch_add(1, std::memory_order_relaxed);
+  auto model = find(request.model, request.version);
+  if (!model) return done(tl::unexpected(model.error()));
+  const runtime::Signature* const signature = (*model)->signature();
+  if (signature == nullptr) {
+    return done(fail(Code::kUnavailable, why_not_served(**model)));
+  }
+  const int worst = (*model)->levels.back()->config.level;
+  if (request.min_level > worst) {
+    return done(fail(Code::kInvalid, "min_level = " + std::to_string(request.min_level) +
+                                         ": model '" + request.model +
+                                         "' has no level worse than " + std::to_string(worst)));
+  }
+  auto bound = bind_request(request, *signature);
+  if (!bound) {
+    return done(fail(Code::kInvalid, "model '" + request.model + "': " + bound.error().message));
+  }
+  InFlight::start(std::move(*model), std::move(request), std::move(*bound), std::move(done), clock_,
+                  timer_);
+}
+
+}  // namespace gradus::serving

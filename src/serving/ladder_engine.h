@@ -1,0 +1,74 @@
+// The engine: all models of the repositories, brought up in the background and served down their
+// ladders from the first moment.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config/server_config.h"
+#include "serving/deadline_timer.h"
+#include "serving/engine.h"
+#include "serving/lanes.h"
+#include "serving/level_loader.h"
+#include "serving/model.h"
+#include "serving/prober.h"
+#include "serving/repository.h"
+
+namespace gradus::serving {
+
+class LadderEngine final : public Engine {
+ public:
+  struct Options {
+    int cpus = 1;                       // usable CPUs: concurrent runs and loads
+    std::size_t max_queue_size = 1024;  // requests waiting for one device
+  };
+
+  /// Returns at once; the folders' models load in the background.
+  LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Options options, const Clock& clock);
+  /// Waits for loads and runs that are under way.
+  ~LadderEngine() override;
+
+  /// From now on not ready; everything is still answered.
+  void begin_drain() { draining_ = true; }
+  bool loading() const;
+  /// How many have been asked for so far.
+  std::uint64_t inferences() const { return inferences_.load(std::memory_order_relaxed); }
+
+  bool live() const override { return true; }
+  bool ready() const override;
+  Result<void> model_ready(std::string_view model, std::string_view version) const override;
+  Result<ModelInfo> model_info(std::string_view model, std::string_view version) const override;
+  Result<std::string> ladder_json(std::string_view model, std::string_view version) const override;
+  void infer(Request request, Done done) override;
+
+ private:
+  Result<std::shared_ptr<Model>> find(std::string_view model, std::string_view version) const;
+  void load_all(bool on_gpu);
+
+  const Clock& clock_;
+  const LoadFn load_;
+  std::atomic<bool> draining_{false};
+  std::atomic<std::uint64_t> inferences_{0};
+
+  // Fixed after construction, so that requests need no lock to find a model.
+  std::map<std::string, std::shared_ptr<Model>, std::less<>> models_;
+  std::map<std::string, std::string, std::less<>> broken_;  // name -> why
+
+  DeadlineTimer timer_;
+  Lanes lanes_;
+  Prober prober_;
+
+  struct Load {
+    Model* model;
+    LevelSlot* slot;
+  };
+  Mutex loads_mutex_;
+  std::vector<Load> cpu_loads_ GUARDED_BY(loads_mutex_);  // taken from the back, quickest last
+  std::vector<Load> gpu_loads_ GUARDED_BY(loads_mutex_);
+  std::vector<std::jthread> loaders_;
+};
+
+}  // namespace gradus::serving

@@ -1,0 +1,72 @@
+#include "serving/prober.h"
+
+#include <pthread.h>
+
+#include <numeric>
+
+#include "serving/run_lane.h"
+
+namespace gradus::serving {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kRound = 200ms;  // how finely probes and ticks are timed
+
+void probe(Model& model, LevelSlot& slot, const Clock& clock) {
+  std::vector<std::size_t> outputs(model.signature()->outputs.size());
+  std::iota(outputs.begin(), outputs.end(), std::size_t{0});
+  const TimePoint begun = clock.now();
+  const bool ok = run_level(*slot.runtime(), model.sample(), outputs).has_value();
+  const TimePoint ended = clock.now();
+  slot.probing = false;
+  model.ladder.tell(
+      ladder::Probe{.level = slot.config.level, .at = ended, .run = ended - begun, .ok = ok});
+}
+
+}  // namespace
+
+Prober::Prober(const Clock& clock) : clock_(clock) {}
+
+Prober::~Prober() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.notify_all();
+}
+
+void Prober::watch(const std::shared_ptr<Model>& model) {
+  for (const auto& slot : model->levels) watched_.push_back({model, slot.get(), {}});
+}
+
+void Prober::start() {
+  thread_ = std::jthread([this] {
+    const MutexLock lock(mutex_);
+    while (!stopping_) {
+      mutex_.unlock();
+      round();
+      mutex_.lock();
+      if (!stopping_) stop_.wait_for(mutex_, kRound);
+    }
+  });
+  pthread_setname_np(thread_.native_handle(), "prober");
+}
+
+void Prober::round() {
+  for (Watched& watched : watched_) {
+    Model& model = *watched.model;
+    LevelSlot& slot = *watched.slot;
+    if (&slot == model.levels.front().get()) model.ladder.tick();
+    const TimePoint now = clock_.now();
+    if (slot.runtime() == nullptr || now < watched.next) continue;
+    if (slot.probing || !model.ladder.wants_probe(slot.config.level)) continue;
+    slot.probing = true;
+    watched.next = now + model.config.policy.probe_every;
+    const bool queued = slot.runtime()->lane->try_push(
+        [shared = watched.model, &slot, &clock = clock_] { probe(*shared, slot, clock); });
+    if (!queued) slot.probing = false;
+  }
+}
+
+}  // namespace gradus::serving

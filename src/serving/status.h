@@ -1,0 +1,20 @@
+// What people are told of a model: one line at start, one reason on refusal, the ladder as JSON.
+#pragma once
+#include <string>
+
+#include "base/clock.h"
+#include "serving/model.h"
+
+namespace gradus::serving {
+
+/// `model 'fashion' version 1 serves level 1 'cpu' (model.onnx on CPUExecutionProvider), degraded:
+/// level 0 'gpu' unavailable: …`.
+std::string summary_line(const Model& model);
+
+/// Why no level can answer now.
+std::string why_not_served(const Model& model);
+
+/// The body of `GET /v2/models/{m}/ladder` (docs/ladder.md).
+std::string ladder_json(const Model& model);
+
+}  // namespace gradus::serving

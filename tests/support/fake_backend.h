@@ -1,0 +1,48 @@
+// A backend that does what a test tells it: doubles its one input `x`, fails, or waits.
+#pragma once
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/load.h"
+
+namespace gradus::support {
+
+/// What a test holds on to; shared with the backend.
+struct FakeLevel {
+  /// Called with each run before it answers; an error makes the run fail with it.
+  std::function<Result<void>()> before = [] { return Result<void>(); };
+  std::atomic<int> runs{0};
+  float factor = 2;  // tells levels apart by their answers
+};
+
+class FakeBackend final : public runtime::Backend {
+ public:
+  explicit FakeBackend(std::shared_ptr<FakeLevel> level) : level_(std::move(level)) {}
+
+  const runtime::Signature& signature() const override { return signature_; }
+  const std::vector<runtime::Placement>& placement() const override { return placement_; }
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  std::span<const std::size_t> outputs) override {
+    ++level_->runs;
+    if (const auto ok = level_->before(); !ok) return tl::unexpected(ok.error());
+    std::vector<float> values(inputs[0].data.size() / sizeof(float));
+    std::memcpy(values.data(), inputs[0].data.data(), inputs[0].data.size());
+    for (float& value : values) value *= level_->factor;
+    std::vector<std::byte> bytes(inputs[0].data.size());
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return std::vector<Tensor>(outputs.size(),
+                               make_tensor(DType::kFp32, inputs[0].shape, std::move(bytes)));
+  }
+
+ private:
+  const std::shared_ptr<FakeLevel> level_;
+  const runtime::Signature signature_{.inputs = {{"x", DType::kFp32, {-1}}},
+                                      .outputs = {{"y", DType::kFp32, {-1}}}};
+  const std::vector<runtime::Placement> placement_{{"CPUExecutionProvider", 1}};
+};
+
+}  // namespace gradus::support

@@ -1,0 +1,337 @@
+// The engine's promises on a ladder of fake levels; what the real runtime does is e2e's business.
+#include "serving/ladder_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+#include <thread>
+
+#include "support/fake_backend.h"
+
+namespace gradus::serving {
+namespace {
+
+using namespace std::chrono_literals;
+using support::FakeBackend;
+using support::FakeLevel;
+using ::testing::HasSubstr;
+
+config::LevelConfig level_config(int number, std::string name, std::string provider) {
+  config::LevelConfig level;
+  level.level = number;
+  level.name = name;
+  level.file = name + ".onnx";
+  level.providers = {{std::move(provider), {}}};
+  level.keep = config::Keep::kAlways;
+  return level;
+}
+
+// A model `m` with levels 0 gpu, 1 cpu, 2 small; each answers its own multiple of the input.
+class LadderEngineTest : public ::testing::Test {
+ protected:
+  LadderEngineTest() {
+    for (int i = 0; i < 3; ++i) {
+      levels_[i] = std::make_shared<FakeLevel>();
+      levels_[i]->factor = static_cast<float>(i + 2);
+    }
+    config_.levels = {level_config(0, "gpu", "CUDAExecutionProvider"),
+                      level_config(1, "cpu", "CPUExecutionProvider"),
+                      level_config(2, "small", "CPUExecutionProvider")};
+  }
+
+  void start(std::size_t max_queue = 64) {
+    ModelFolder folder;
+    folder.name = "m";
+    folder.version = "1";
+    folder.config = config_;
+    ModelFolder broken;
+    broken.name = "broken";
+    broken.faults = {"broken/gradus.yaml: levels = 7: must be a list"};
+    engine_ = std::make_unique<LadderEngine>(
+        std::vector{folder, broken}, [this](const runtime::LoadSpec& spec) { return load(spec); },
+        LadderEngine::Options{.cpus = 2, .max_queue_size = max_queue}, steady_clock());
+  }
+  void start_and_load(std::size_t max_queue = 64) {
+    start(max_queue);
+    wait_for([this] { return !engine_->loading(); });
+  }
+
+  Result<runtime::Loaded> load(const runtime::LoadSpec& spec) {
+    for (const config::LevelConfig& level : config_.levels) {
+      if (spec.file.filename() != level.file) continue;
+      const auto reason = load_errors_.find(level.level);
+      if (reason != load_errors_.end()) return fail(Code::kUnavailable, reason->second);
+      runtime::Loaded loaded;
+      loaded.backend = std::make_unique<FakeBackend>(levels_[level.level]);
+      loaded.provider_used = level.providers[0].name;
+      loaded.node_share = 1;
+      return loaded;
+    }
+    return fail(Code::kNotFound, spec.file.string());
+  }
+
+  static void wait_for(const std::function<bool()>& condition) {
+    const TimePoint limit = steady_clock().now() + 20s;
+    while (!condition()) {
+      ASSERT_LT(steady_clock().now(), limit) << "waited too long";
+      std::this_thread::yield();
+    }
+  }
+
+  static Request request() {
+    static const float kThree = 3;
+    Request made;
+    made.model = "m";
+    made.id = "42";
+    made.inputs = {{"x", {DType::kFp32, {1}, std::as_bytes(std::span(&kThree, 1))}}};
+    made.arrival = steady_clock().now();
+    return made;
+  }
+  std::future<Result<Response>> send(Request asked) {
+    auto promise = std::make_shared<std::promise<Result<Response>>>();
+    engine_->infer(std::move(asked),
+                   [promise](Result<Response> result) { promise->set_value(std::move(result)); });
+    return promise->get_future();
+  }
+  Result<Response> infer(Request asked = request()) { return send(std::move(asked)).get(); }
+
+  static float value(const Response& response) {
+    float read = 0;
+    std::memcpy(&read, response.outputs.at(0).tensor.data.data(), sizeof read);
+    return read;
+  }
+
+  std::map<int, std::shared_ptr<FakeLevel>> levels_;
+  std::map<int, std::string> load_errors_;
+  config::ModelConfig config_;
+  std::unique_ptr<LadderEngine> engine_;  // last: its threads use the rest
+};
+
+TEST_F(LadderEngineTest, TheBestLevelAnswersAndSaysSo) {
+  start_and_load();
+  const auto response = infer();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(value(*response), 6);
+  EXPECT_EQ(response->id, "42");
+  EXPECT_EQ(response->outputs[0].name, "y");
+  EXPECT_EQ(response->origin.level, 0);
+  EXPECT_EQ(response->origin.level_name, "gpu");
+  EXPECT_EQ(response->origin.variant, "gpu.onnx");
+  EXPECT_FALSE(response->origin.degraded);
+  EXPECT_GE(response->origin.latency, response->origin.run);
+}
+
+TEST_F(LadderEngineTest, AMissingGpuIsDegradedAndTellsTheReason) {
+  load_errors_[0] = "CUDAExecutionProvider: libcuda.so.1: cannot open";
+  start_and_load();
+  const auto response = infer();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(value(*response), 9);
+  EXPECT_TRUE(response->origin.degraded);
+  EXPECT_TRUE(engine_->ready());
+  EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("libcuda.so.1: cannot open"));
+}
+
+TEST_F(LadderEngineTest, AFailureIsAnsweredByTheNextLevelInTheSameRequest) {
+  start_and_load();
+  levels_[0]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };
+  const auto response = infer();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(value(*response), 9);
+  EXPECT_TRUE(response->origin.degraded);
+}
+
+TEST_F(LadderEngineTest, FailuresInARowMoveTheLadderAndLaterRequestsSkipTheLevel) {
+  start_and_load();
+  levels_[0]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(infer());
+  EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"current_level\":1"));
+}
+
+TEST_F(LadderEngineTest, WhenEveryLevelFailsTheErrorNamesEachWithItsReason) {
+  start_and_load();
+  for (int i = 0; i < 3; ++i) {
+    levels_[i]->before = [i] {
+      return Result<void>(fail(Code::kInternal, "fault " + std::to_string(i)));
+    };
+  }
+  const auto response = infer();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kUnavailable);
+  EXPECT_EQ(response.error().message,
+            "model 'm': no level that the request accepts could answer: level 0 'gpu': fault 0; "
+            "level 1 'cpu': fault 1; level 2 'small': fault 2");
+}
+
+TEST_F(LadderEngineTest, ARequestTheModelRefusesIsNoFailureOfTheLevel) {
+  start_and_load();
+  const int before = levels_[1]->runs;
+  levels_[0]->before = [] { return Result<void>(fail(Code::kInvalid, "bad shape")); };
+  for (int i = 0; i < 5; ++i) {
+    const auto response = infer();
+    ASSERT_FALSE(response);
+    EXPECT_EQ(response.error().code, Code::kInvalid);
+  }
+  EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"current_level\":0"));
+  EXPECT_EQ(levels_[1]->runs, before) << "other levels are not asked";
+}
+
+TEST_F(LadderEngineTest, ARequestStaysWithinTheLevelsItAccepts) {
+  start_and_load();
+  Request only_small = request();
+  only_small.min_level = 2;
+  EXPECT_EQ(value(*infer(only_small)), 12);
+
+  levels_[0]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };
+  Request only_gpu = request();
+  only_gpu.max_level = 0;
+  const auto refused = infer(only_gpu);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+
+  Request beyond = request();
+  beyond.min_level = 3;
+  EXPECT_EQ(infer(beyond).error().message, "min_level = 3: model 'm' has no level worse than 2");
+}
+
+TEST_F(LadderEngineTest, TheDeadlineAnswersWhileTheLevelHangs) {
+  start_and_load();
+  std::promise<void> open;
+  auto opened = open.get_future().share();
+  levels_[0]->before = [opened] {
+    opened.wait();
+    return Result<void>();
+  };
+  Request hurried = request();
+  hurried.timeout = 30ms;
+  const TimePoint begun = steady_clock().now();
+  const auto response = infer(hurried);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kDeadline);
+  EXPECT_THAT(response.error().message, HasSubstr("the deadline of 30000 us passed"));
+  EXPECT_GE(steady_clock().now() - begun, 30ms);
+  open.set_value();
+}
+
+TEST_F(LadderEngineTest, AnExpiredRequestIsNeverRun) {
+  start_and_load();
+  std::promise<void> open;
+  auto opened = open.get_future().share();
+  levels_[0]->before = [opened] {
+    opened.wait();
+    return Result<void>();
+  };
+  const int before = levels_[0]->runs;
+  auto holder = send(request());  // occupies the only run of level 0
+  wait_for([&] { return levels_[0]->runs == before + 1; });
+  Request hurried = request();
+  hurried.timeout = 10ms;
+  EXPECT_EQ(infer(hurried).error().code, Code::kDeadline);
+  open.set_value();
+  ASSERT_TRUE(holder.get());
+  ASSERT_TRUE(infer());
+  EXPECT_EQ(levels_[0]->runs, before + 2) << "the holder and the last one";
+}
+
+TEST_F(LadderEngineTest, AFullQueueRefusesOnlyWhenNoOtherLevelTakesTheRequest) {
+  config_.levels = {level_config(0, "gpu", "CUDAExecutionProvider")};
+  start_and_load(2);
+  std::promise<void> open;
+  auto opened = open.get_future().share();
+  levels_[0]->before = [opened] {
+    opened.wait();
+    return Result<void>();
+  };
+  const int before = levels_[0]->runs;
+  std::vector<std::future<Result<Response>>> taken;
+  taken.push_back(send(request()));
+  wait_for([&] { return levels_[0]->runs == before + 1; });
+  taken.push_back(send(request()));
+  taken.push_back(send(request()));
+  const auto refused = infer();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kOverloaded);
+  open.set_value();
+  for (auto& answer : taken) EXPECT_TRUE(answer.get());
+}
+
+TEST_F(LadderEngineTest, ServesByTheQuickLevelWhileABetterOneStillLoads) {
+  std::promise<void> open;
+  auto opened = open.get_future().share();
+  levels_[0]->before = [opened] {
+    opened.wait();
+    return Result<void>();
+  };
+  start();
+  wait_for([this] { return engine_->model_ready("m", "").has_value(); });
+  wait_for([this] { return engine_->ready(); });
+  const auto early = infer();
+  ASSERT_TRUE(early) << early.error().message;
+  EXPECT_GE(early->origin.level, 1);
+  EXPECT_TRUE(early->origin.degraded);
+  open.set_value();
+  wait_for([this] { return !engine_->loading(); });
+  EXPECT_EQ(infer()->origin.level, 0);
+}
+
+TEST_F(LadderEngineTest, ABrokenModelNeverStopsTheOthersAndKeepsItsReason) {
+  start_and_load();
+  EXPECT_TRUE(infer());
+  EXPECT_TRUE(engine_->ready());
+  const auto broken = engine_->model_ready("broken", "");
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code, Code::kUnavailable);
+  EXPECT_THAT(broken.error().message, HasSubstr("levels = 7: must be a list"));
+}
+
+TEST_F(LadderEngineTest, UnknownNamesAndVersionsAreNotFound) {
+  start_and_load();
+  EXPECT_EQ(engine_->model_ready("n", "").error().code, Code::kNotFound);
+  EXPECT_EQ(engine_->model_ready("m", "2").error().message, "model 'm' has no version 2, it has 1");
+  Request other = request();
+  other.model = "n";
+  EXPECT_EQ(infer(other).error().code, Code::kNotFound);
+}
+
+TEST_F(LadderEngineTest, ADrainIsNotReadyButAnswers) {
+  start_and_load();
+  engine_->begin_drain();
+  EXPECT_FALSE(engine_->ready());
+  EXPECT_TRUE(infer());
+}
+
+TEST_F(LadderEngineTest, NoLevelAtAllIsNotReadyAndSaysWhy) {
+  for (int i = 0; i < 3; ++i) load_errors_[i] = "no such file";
+  start_and_load();
+  EXPECT_FALSE(engine_->ready());
+  const auto response = infer();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kUnavailable);
+  EXPECT_THAT(response.error().message, HasSubstr("level 1 'cpu' unavailable: no such file"));
+}
+
+TEST_F(LadderEngineTest, AWorseLevelThatIsNoQuickerIsSkippedAndNeverAnswers) {
+  config_.levels = {level_config(1, "cpu", "CPUExecutionProvider"),
+                    level_config(2, "small", "CPUExecutionProvider")};
+  for (auto& level : config_.levels) level.keep = config::Keep::kIfFaster;
+  config_.levels[1].quality = 0.9;
+  levels_[2]->before = [] {
+    const TimePoint until = steady_clock().now() + 2ms;
+    while (steady_clock().now() < until) {
+    }
+    return Result<void>();
+  };
+  start_and_load();
+  EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"state\":\"skipped\""));
+  Request only_small = request();
+  only_small.min_level = 2;
+  EXPECT_EQ(infer(only_small).error().code, Code::kUnavailable);
+  EXPECT_FALSE(infer()->origin.degraded);
+  EXPECT_THAT(*engine_->ladder_json("m", ""), testing::Not(HasSubstr("\"to\":null")))
+      << "an answering level is there at every moment";
+}
+
+}  // namespace
+}  // namespace gradus::serving
