@@ -1,0 +1,149 @@
+#include "api/codec/json_walk.h"
+
+#include <utility>
+
+namespace gradus::api {
+namespace {
+
+constexpr std::size_t kShownBytes = 80;
+
+std::string cut(std::string_view text) {
+  std::string shown(text.substr(0, kShownBytes));
+  if (shown.size() < text.size()) shown += "...";
+  return shown;
+}
+
+}  // namespace
+
+std::string quote_name(std::string_view name) {
+  std::string text = "'";
+  text += cut(name);
+  return text += '\'';
+}
+
+Result<void> once(bool& seen, std::string_view key) {
+  if (std::exchange(seen, true)) return refuse(quote_name(key) + " comes twice");
+  return {};
+}
+
+tl::unexpected<Error> not_supported(std::string_view parameter, std::string_view what) {
+  std::string text = "parameter " + quote_name(parameter) + ": ";
+  text += what;
+  return refuse(text += " is not supported");
+}
+
+Result<void> JsonWalk::check_depth(std::size_t depth) const {
+  if (depth <= max_depth_) return {};
+  return fail(Code::kInvalid,
+              "JSON is nested deeper than " + std::to_string(max_depth_) + " levels");
+}
+
+tl::unexpected<Error> JsonWalk::malformed(simdjson::error_code code) const {
+  std::string text = "malformed JSON";
+  const char* at = nullptr;
+  if (!document_.current_location().get(at) && at >= text_.data() &&
+      at <= text_.data() + text_.size()) {
+    text += " at byte " + std::to_string(at - text_.data());
+  }
+  return fail(Code::kInvalid, text + ": " + simdjson::error_message(code));
+}
+
+tl::unexpected<Error> JsonWalk::unexpected_value(ondemand::value value, std::string_view what,
+                                                 std::string_view wanted) const {
+  const std::string_view token = value.raw_json_token();
+  if (token.empty() || std::string_view(",:]}").find(token.front()) != std::string_view::npos) {
+    return malformed(simdjson::TAPE_ERROR);
+  }
+  std::string text(what);
+  text += " is ";
+  if (token.front() == '[') {
+    text += "an array";
+  } else if (token.front() == '{') {
+    text += "an object";
+  } else {
+    text += cut(token.substr(0, token.find_last_not_of(" \t\r\n") + 1));
+  }
+  text += "; expected ";
+  return fail(Code::kInvalid, text += wanted);
+}
+
+bool JsonWalk::null(ondemand::value& value) const {
+  bool null = false;
+  return !value.is_null().get(null) && null;
+}
+
+Result<std::string_view> JsonWalk::string(ondemand::value value, std::string_view what) {
+  std::string_view text;
+  if (value.raw_json_token().starts_with('"')) {
+    if (const auto error = value.get_string().get(text)) return malformed(error);
+  } else {
+    return unexpected_value(value, what, "a string");
+  }
+  return text;
+}
+
+Result<bool> JsonWalk::boolean(ondemand::value value, std::string_view what) {
+  bool flag = false;
+  if (value.get_bool().get(flag)) return unexpected_value(value, what, "true or false");
+  return flag;
+}
+
+Result<std::uint64_t> JsonWalk::integer(ondemand::value value, std::string_view what,
+                                        std::uint64_t least, std::uint64_t most) {
+  std::uint64_t number = 0;
+  if (value.get_uint64().get(number) || number < least || number > most) {
+    return unexpected_value(
+        value, what, "an integer in [" + std::to_string(least) + ", " + std::to_string(most) + "]");
+  }
+  return number;
+}
+
+Result<void> JsonWalk::skip(ondemand::value value, std::size_t depth) {
+  ondemand::json_type type{};
+  if (const auto error = value.type().get(type)) return malformed(error);
+  switch (type) {
+    case ondemand::json_type::array:
+      return each_element(value, depth + 1, "value", [&](ondemand::value element, std::size_t) {
+        return skip(element, depth + 1);
+      });
+    case ondemand::json_type::object:
+      return each_member(value, depth + 1, "value", [&](std::string_view, ondemand::value member) {
+        return skip(member, depth + 1);
+      });
+    case ondemand::json_type::string: {
+      const auto text = string(value, "a string");
+      if (!text) return tl::unexpected(text.error());
+      return {};
+    }
+    case ondemand::json_type::number: {
+      double number = 0;
+      if (const auto error = value.get_double().get(number)) return malformed(error);
+      return {};
+    }
+    case ondemand::json_type::boolean: {
+      bool flag = false;
+      if (const auto error = value.get_bool().get(flag)) return malformed(error);
+      return {};
+    }
+    case ondemand::json_type::null: {
+      bool null = false;
+      const auto error = value.is_null().get(null);
+      if (error || !null) return malformed(error ? error : simdjson::N_ATOM_ERROR);
+      return {};
+    }
+  }
+  return malformed(simdjson::TAPE_ERROR);
+}
+
+Result<void> JsonWalk::skip_parameter(ondemand::value value, std::size_t depth,
+                                      std::string_view name) {
+  ondemand::json_type type{};
+  if (const auto error = value.type().get(type)) return malformed(error);
+  if (type != ondemand::json_type::string && type != ondemand::json_type::number &&
+      type != ondemand::json_type::boolean) {
+    return unexpected_value(value, "parameter " + quote_name(name), "a string, number or boolean");
+  }
+  return skip(value, depth);
+}
+
+}  // namespace gradus::api

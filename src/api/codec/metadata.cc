@@ -1,0 +1,53 @@
+#include "api/codec/metadata.h"
+
+#include "base/json_text.h"
+
+namespace gradus::api {
+namespace {
+
+std::string flag(std::string_view key, bool value) {
+  return "{" + json_string(key) + (value ? ":true}" : ":false}");
+}
+
+std::string specs(const std::vector<runtime::TensorSpec>& tensors) {
+  std::string out = "[";
+  for (const runtime::TensorSpec& tensor : tensors) {
+    if (out.size() > 1) out += ',';
+    out += "{\"name\":" + json_string(tensor.name) +
+           ",\"datatype\":" + json_string(dtype_name(tensor.dtype)) +
+           ",\"shape\":" + shape_text(tensor.shape) + '}';
+  }
+  return out + ']';
+}
+
+}  // namespace
+
+std::string live_json(bool live) { return flag("live", live); }
+
+std::string ready_json(bool ready) { return flag("ready", ready); }
+
+std::string model_ready_json(std::string_view model, bool ready) {
+  return "{\"name\":" + json_string(model) + (ready ? ",\"ready\":true}" : ",\"ready\":false}");
+}
+
+std::string error_json(std::string_view message) {
+  return "{\"error\":" + json_string(message) + '}';
+}
+
+std::string server_metadata_json(std::string_view version) {
+  return "{\"name\":\"gradus\",\"version\":" + json_string(version) +
+         ",\"extensions\":[\"binary_tensor_data\",\"parameters\"]}";
+}
+
+std::string model_metadata_json(const serving::ModelInfo& model) {
+  std::string versions;
+  for (const std::string& version : model.versions) {
+    if (!versions.empty()) versions += ',';
+    versions += json_string(version);
+  }
+  return "{\"name\":" + json_string(model.name) + ",\"versions\":[" + versions +
+         "],\"platform\":\"onnxruntime_onnx\",\"inputs\":" + specs(model.signature.inputs) +
+         ",\"outputs\":" + specs(model.signature.outputs) + '}';
+}
+
+}  // namespace gradus::api

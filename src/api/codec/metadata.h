@@ -1,0 +1,24 @@
+// The small JSON bodies of the protocol: health, metadata, errors (inference_rest.md).
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "serving/engine.h"
+
+namespace gradus::api {
+
+/// `{"live":true}`. KServe's SDK reads the body, Triton's clients the status only.
+std::string live_json(bool live);
+/// `{"ready":true}`.
+std::string ready_json(bool ready);
+/// `{"name":"fashion","ready":true}`.
+std::string model_ready_json(std::string_view model, bool ready);
+/// `{"error":"…"}`; bytes of the text that are not UTF-8 become U+FFFD.
+std::string error_json(std::string_view message);
+
+/// Name, version and the extensions that work.
+std::string server_metadata_json(std::string_view version);
+/// Name, versions, platform `onnxruntime_onnx`, inputs and outputs; -1 is a variable dimension.
+std::string model_metadata_json(const serving::ModelInfo& model);
+
+}  // namespace gradus::api

@@ -1,0 +1,21 @@
+#include "api/http/exchange.h"
+
+#include <utility>
+
+#include "api/http/connection.h"
+
+namespace gradus::api {
+
+Exchange::Exchange(std::shared_ptr<ServerCore> core, std::weak_ptr<Connection> connection)
+    : core_(std::move(core)), connection_(std::move(connection)) {}
+
+Exchange::~Exchange() {
+  if (!answered_) send(error_response(500, "the request was dropped without an answer"));
+}
+
+void Exchange::send(HttpResponse response) {
+  if (answered_.exchange(true)) return;
+  if (const auto connection = connection_.lock()) connection->post_reply(std::move(response));
+}
+
+}  // namespace gradus::api

@@ -1,0 +1,29 @@
+// One request's way back to its connection, which may be gone by then, and so may the server.
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "api/http/http_message.h"
+
+namespace gradus::api {
+
+class Connection;
+class ServerCore;
+
+class Exchange final : public ReplySink {
+ public:
+  Exchange(std::shared_ptr<ServerCore> core, std::weak_ptr<Connection> connection);
+  ~Exchange() override;  // answers 500 if nobody did
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// Any thread; only the first call counts.
+  void send(HttpResponse response) override;
+
+ private:
+  const std::shared_ptr<ServerCore> core_;  // keeps what the reply is posted to
+  const std::weak_ptr<Connection> connection_;
+  std::atomic<bool> answered_{false};
+};
+
+}  // namespace gradus::api

@@ -1,0 +1,221 @@
+#include "api/http/v2_routes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/codec/content_coding.h"
+#include "api/codec/infer_request.h"
+#include "api/codec/infer_response.h"
+#include "api/codec/metadata.h"
+#include "api/codec/status.h"
+#include "base/log.h"
+
+namespace gradus::api {
+namespace {
+
+constexpr std::string_view kHeaderLength = "Inference-Header-Content-Length";
+
+static_assert(kBodyBufferAlignment >= kBodyAlignment && kBodyBufferAlignment >= kBodyPadding,
+              "the codec counts on more than the server gives");
+
+HttpResponse json(std::string body, int status = 200) {
+  HttpResponse response;
+  response.status = status;
+  response.head = std::move(body);
+  return response;
+}
+
+HttpResponse refusal(const Error& error) {
+  return error_response(http_status(error.code), error.message);
+}
+
+// The number in a header that holds digits only, in [least, most].
+Result<std::optional<std::uint64_t>> number_header(const HttpRequest& request,
+                                                   std::string_view name, std::uint64_t least,
+                                                   std::uint64_t most) {
+  const auto text = request.header(name);
+  if (!text) return std::nullopt;
+  if (request.header_conflicts(name)) {
+    return fail(Code::kInvalid, "header " + std::string(name) + " comes twice");
+  }
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc{} || end != text->data() + text->size() || value < least || value > most) {
+    return fail(Code::kInvalid, "header " + std::string(name) + " is '" + std::string(*text) +
+                                    "'; expected an integer in [" + std::to_string(least) + ", " +
+                                    std::to_string(most) + "]");
+  }
+  return value;
+}
+
+// What the headers say beside the body: the stricter of header and parameter holds.
+Result<void> apply_headers(const HttpRequest& http, serving::Request& request) {
+  using std::chrono::milliseconds;
+  constexpr auto kMostMs = std::chrono::duration_cast<milliseconds>(kLongestTimeout).count();
+  constexpr std::uint64_t kMostLevel = std::numeric_limits<int>::max();
+  const auto timeout =
+      number_header(http, "gradus-timeout-ms", 1, static_cast<std::uint64_t>(kMostMs));
+  if (!timeout) return tl::unexpected(timeout.error());
+  const auto min_level = number_header(http, "gradus-min-level", 0, kMostLevel);
+  if (!min_level) return tl::unexpected(min_level.error());
+  const auto max_level = number_header(http, "gradus-max-level", 0, kMostLevel);
+  if (!max_level) return tl::unexpected(max_level.error());
+
+  request.arrival = http.arrival;
+  if (*timeout) {
+    const Duration given = milliseconds(**timeout);
+    request.timeout = std::min(request.timeout.value_or(given), given);
+  }
+  if (*min_level) request.min_level = std::max(request.min_level, static_cast<int>(**min_level));
+  if (*max_level) request.max_level = std::min(request.max_level, static_cast<int>(**max_level));
+  if (request.min_level > request.max_level) {
+    return fail(Code::kInvalid, "min_level " + std::to_string(request.min_level) +
+                                    " is worse than max_level " +
+                                    std::to_string(request.max_level));
+  }
+  return {};
+}
+
+Result<void> compress(Coding coding, HttpResponse& response) {
+  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(response.head))};
+  for (const Segment& segment : response.segments) parts.push_back(segment.bytes);
+  auto packed = deflate(coding, parts);
+  if (!packed) return tl::unexpected(std::move(packed.error()));
+  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*packed));
+  response.head.clear();
+  response.segments.assign(1, {*owner, owner});
+  response.headers.emplace_back("Content-Encoding", coding_name(coding));
+  return {};
+}
+
+HttpResponse answer(const Result<serving::Response>& result, const OutputForms& forms,
+                    Coding coding) {
+  if (!result) return refusal(result.error());
+  auto encoded = encode_infer(*result, forms);
+  if (!encoded) return refusal(encoded.error());
+  HttpResponse response = json(std::move(encoded->head));
+  response.segments = std::move(encoded->segments);
+  if (encoded->header_length) {
+    response.content_type = "application/octet-stream";
+    response.headers.emplace_back(kHeaderLength, std::to_string(*encoded->header_length));
+  }
+  response.headers.emplace_back("gradus-level", std::to_string(result->origin.level));
+  response.headers.emplace_back("gradus-degraded", result->origin.degraded ? "true" : "false");
+  if (coding != Coding::kIdentity) {
+    if (auto done = compress(coding, response); !done) return refusal(done.error());
+  }
+  return response;
+}
+
+}  // namespace
+
+V2Routes::V2Routes(serving::Engine& engine, const config::HttpConfig& config, std::string version)
+    : engine_(engine),
+      max_input_size_(config.max_input_size),
+      max_json_depth_(config.max_json_depth),
+      version_(std::move(version)) {}
+
+std::size_t V2Routes::body_offset(const HttpRequest& request) const {
+  const auto length = number_header(request, kHeaderLength, 0, max_input_size_);
+  return length && *length ? gradus::api::body_offset(**length) : 0;
+}
+
+void V2Routes::handle(const HttpRequest& request, Reply reply) {
+  const auto route = parse_route(request.target);
+  if (!route) return reply(refusal(route.error()));
+  const bool post = route->endpoint == Endpoint::kInfer;
+  const bool allowed =
+      post ? request.method == "POST" : request.method == "GET" || request.method == "HEAD";
+  if (!allowed) {
+    const std::string allow(allowed_methods(route->endpoint));
+    HttpResponse response = error_response(405, "this path takes " + allow + " only");
+    response.headers.emplace_back("Allow", allow);
+    return reply(std::move(response));
+  }
+  if (post) return infer(*route, request, std::move(reply));
+  reply(get(*route));
+}
+
+HttpResponse V2Routes::get(const Route& route) const {
+  switch (route.endpoint) {
+    case Endpoint::kServer:
+      return json(server_metadata_json(version_));
+    case Endpoint::kLive: {
+      const bool live = engine_.live();
+      return json(live_json(live), live ? 200 : 503);
+    }
+    case Endpoint::kReady: {
+      const bool ready = engine_.ready();
+      return json(ready_json(ready), ready ? 200 : 503);
+    }
+    case Endpoint::kModelReady: {
+      const auto ready = engine_.model_ready(route.model, route.version);
+      return ready ? json(model_ready_json(route.model, true)) : refusal(ready.error());
+    }
+    case Endpoint::kModel: {
+      const auto info = engine_.model_info(route.model, route.version);
+      return info ? json(model_metadata_json(*info)) : refusal(info.error());
+    }
+    case Endpoint::kLadder: {
+      auto ladder = engine_.ladder_json(route.model, route.version);
+      return ladder ? json(std::move(*ladder)) : refusal(ladder.error());
+    }
+    case Endpoint::kInfer:
+      break;
+  }
+  return error_response(500, "internal error");
+}
+
+void V2Routes::infer(const Route& route, const HttpRequest& http, Reply reply) {
+  Body body{http.body, http.body_owner, http.readable_after};
+  if (const auto encoding = http.header("Content-Encoding")) {
+    const auto coding = http.header_conflicts("Content-Encoding")
+                            ? fail(Code::kInvalid, "header Content-Encoding comes twice")
+                            : parse_content_encoding(*encoding);
+    if (!coding) return reply(error_response(415, coding.error().message));
+    if (*coding != Coding::kIdentity) {
+      auto plain = inflate(*coding, body.bytes, max_input_size_);
+      if (!plain) {
+        const bool too_large = plain.error().code == Code::kOverloaded;
+        const int status = too_large ? 413 : http_status(plain.error().code);
+        return reply(error_response(status, plain.error().message));
+      }
+      const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*plain));
+      body = {*owner, owner, 0};
+    }
+  }
+  const auto json_length = number_header(http, kHeaderLength, 0, body.bytes.size());
+  if (!json_length) return reply(refusal(json_length.error()));
+
+  Result<DecodedInfer> decoded;
+  if (*json_length && **json_length == 0) {
+    const auto info = engine_.model_info(route.model, route.version);
+    if (!info) return reply(refusal(info.error()));
+    decoded = decode_raw_infer(route.model, route.version, std::move(body), info->signature);
+  } else {
+    decoded = decode_infer(route.model, route.version, std::move(body), *json_length,
+                           DecodeLimits{max_json_depth_});
+  }
+  if (!decoded) return reply(refusal(decoded.error()));
+  if (auto applied = apply_headers(http, decoded->request); !applied) {
+    return reply(refusal(applied.error()));
+  }
+  const Coding coding = choose_coding(http.header("Accept-Encoding").value_or(""));
+  engine_.infer(std::move(decoded->request),
+                [reply = std::move(reply), coding,
+                 forms = std::move(decoded->forms)](const Result<serving::Response>& result) {
+                  try {
+                    reply(answer(result, forms, coding));
+                  } catch (const std::exception& e) {
+                    log::error("http: an answer could not be written", {{"what", e.what()}});
+                    reply(error_response(500, "internal error"));
+                  }
+                });
+}
+
+}  // namespace gradus::api

@@ -1,0 +1,133 @@
+// An engine that tests steer, and a way to call the routes without a socket.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/http/v2_routes.h"
+
+namespace gradus::api {
+
+class FakeEngine final : public serving::Engine {
+ public:
+  FakeEngine() {
+    info.name = "m";
+    info.version = "3";
+    info.versions = {"1", "3"};
+    info.signature.inputs = {{"x", DType::kFp32, {-1}}};
+    info.signature.outputs = {{"y", DType::kFp32, {-1}}};
+  }
+
+  bool live() const override { return is_live; }
+  bool ready() const override { return is_ready; }
+  Result<void> model_ready(std::string_view model, std::string_view version) const override {
+    if (auto known = check(model, version); !known) return known;
+    if (unavailable) return fail(Code::kUnavailable, "level 1: no memory");
+    return {};
+  }
+  Result<serving::ModelInfo> model_info(std::string_view model,
+                                        std::string_view version) const override {
+    if (auto known = check(model, version); !known) return tl::unexpected(known.error());
+    return info;
+  }
+  Result<std::string> ladder_json(std::string_view model, std::string_view version) const override {
+    if (auto known = check(model, version); !known) return tl::unexpected(known.error());
+    return R"({"model":"m","current_level":1})";
+  }
+  void infer(serving::Request request, serving::Done done) override {
+    last_request = request;
+    on_infer(std::move(request), std::move(done));
+  }
+
+  /// Answers with input `x` as output `y`, from level 2, degraded.
+  static void mirror(serving::Request request, const serving::Done& done) {
+    serving::Response response;
+    response.model = request.model;
+    response.version = "3";
+    response.id = request.id;
+    for (const NamedView& input : request.inputs) {
+      response.outputs.push_back({"y", Tensor{input.tensor.dtype, input.tensor.shape,
+                                              input.tensor.data, request.storage}});
+    }
+    response.origin.level = 2;
+    response.origin.level_name = "cpu-int8";
+    response.origin.variant = "model.int8.onnx";
+    response.origin.degraded = true;
+    done(std::move(response));
+  }
+
+  bool is_live = true;
+  bool is_ready = true;
+  bool unavailable = false;
+  serving::ModelInfo info;
+  std::function<void(serving::Request, serving::Done)> on_infer = mirror;
+  std::optional<serving::Request> last_request;
+
+ private:
+  static Result<void> check(std::string_view model, std::string_view version) {
+    if (model != "m") return fail(Code::kNotFound, "no model '" + std::string(model) + "'");
+    if (!version.empty() && version != "1" && version != "3") {
+      return fail(Code::kNotFound, "no version " + std::string(version));
+    }
+    return {};
+  }
+};
+
+/// One call of the routes, without a socket.
+class Call {
+ public:
+  Call(std::string_view method, std::string_view target) {
+    request.method = method;
+    request.target = target;
+  }
+  Call& with(std::string_view name, std::string_view value) {
+    headers_.push_back({name, value});
+    return *this;
+  }
+  Call& body(std::string bytes) {
+    const auto owner = std::make_shared<const std::string>(std::move(bytes));
+    request.body = std::as_bytes(std::span(*owner));
+    request.body_owner = owner;
+    return *this;
+  }
+
+  /// The answer, if it came before handle() returned.
+  HttpResponse on(V2Routes& routes) {
+    struct Sink final : ReplySink {
+      void send(HttpResponse response) override { answer = std::move(response); }
+      std::optional<HttpResponse> answer;
+    };
+    const auto sink = std::make_shared<Sink>();
+    request.headers = headers_;
+    routes.handle(request, Reply(sink));
+    return sink->answer.value_or(HttpResponse{.status = 0});
+  }
+
+  HttpRequest request;
+
+ private:
+  std::vector<HttpHeader> headers_;
+};
+
+inline std::string body_of(const HttpResponse& response) {
+  std::string body = response.head;
+  for (const Segment& segment : response.segments) {
+    body.append(reinterpret_cast<const char*>(segment.bytes.data()), segment.bytes.size());
+  }
+  return body;
+}
+
+inline std::string header_of(const HttpResponse& response, std::string_view name) {
+  for (const auto& [key, value] : response.headers) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+inline std::string floats(std::vector<float> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+}  // namespace gradus::api
