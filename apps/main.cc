@@ -1,0 +1,81 @@
+// main() of `gradus`: parses the command line, calls src/tools, returns the exit code
+// (0 ok, 1 failed, 2 usage).
+#include <malloc.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "tools/serve.h"
+
+namespace {
+
+using gradus::config::FlagValue;
+
+// A flag that sets a key of the server's configuration; `gradus serve --help` shows the text.
+struct Flag {
+  const char* flag;
+  const char* key;
+  const char* value;
+  const char* help;
+};
+
+constexpr Flag kServeFlags[] = {
+    {"--http-address", "http.address", "ADDRESS", "where HTTP listens (127.0.0.1)"},
+    {"--http-port", "http.port", "PORT", "HTTP port (8000); 0 picks a free one and logs it"},
+    {"--http-max-input-size", "http.max_input_size", "BYTES", "largest body (67108864)"},
+    {"--providers", "providers", "LIST",
+     "ONNX Runtime providers allowed, best first: CUDA,CPU or full names; also ORT_PROVIDERS"},
+    {"--exit-timeout-ms", "exit_timeout_ms", "MS", "grace time after SIGTERM (30000)"},
+    {"--log-level", "log_level", "LEVEL", "debug, info, warning or error (info)"},
+    {"--log-format", "log_format", "FORMAT", "text or json (text)"},
+};
+
+void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
+  CLI::App* const serve = app.add_subcommand(
+      "serve", "serve the models of a repository over KServe v2, each down its ladder of levels");
+  const auto append = [&options](std::string flag, std::string key) {
+    return [&options, flag, key](const std::vector<std::string>& values) {
+      options.flags.push_back({flag, key, values});
+      return true;
+    };
+  };
+  serve
+      ->add_option("--model-repository", append("--model-repository", "model_repositories"),
+                   "folder of models, <folder>/<model>/<version>/model.onnx; may be repeated")
+      ->type_name("DIR")
+      ->expected(1, -1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  for (const Flag& flag : kServeFlags) {
+    serve->add_option(flag.flag, append(flag.flag, flag.key), flag.help)
+        ->type_name(flag.value)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  serve
+      ->add_option("--config", options.config_file, "YAML file; docs/configuration.md has its keys")
+      ->type_name("FILE");
+  serve->add_flag("--check-config", options.check_config,
+                  "print the effective configuration of server and models, and exit");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Buffers of some hundred KiB come and go with each request: keep them, since fresh pages are
+  // dear.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+
+  CLI::App app("Gradus: a model inference server that steps down instead of falling over.",
+               "gradus");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("gradus ") + gradus::tools::kVersion);
+  gradus::tools::ServeOptions serve;
+  add_serve(app, serve);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return gradus::tools::serve(serve, std::cout, std::cerr);
+}

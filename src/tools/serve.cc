@@ -1,0 +1,133 @@
+#include "tools/serve.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "api/http/http_server.h"
+#include "api/http/v2_routes.h"
+#include "base/cpu_count.h"
+#include "base/log.h"
+#include "runtime/ort/ort_runtime.h"
+#include "serving/ladder_engine.h"
+#include "tools/signals.h"
+
+namespace gradus::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A drain is over when no inference has come for so long and no connection is open.
+constexpr auto kQuiet = 2s;
+
+// Effective values to `out`; faults of models to `err`.
+int check_config(const config::ServerConfig& server,
+                 const std::vector<serving::ModelFolder>& models, std::ostream& out,
+                 std::ostream& err) {
+  config::print_effective(out, server);
+  bool faulty = false;
+  for (const serving::ModelFolder& model : models) {
+    for (const std::string& fault : model.faults) err << fault << "\n";
+    if (!model.faults.empty()) {
+      faulty = true;
+      continue;
+    }
+    out << "---\n# model " << model.name << ", version " << model.version << "\n";
+    config::print_effective(out, model.config);
+  }
+  return faulty ? 2 : 0;
+}
+
+bool any_allows_software_gpu(const std::vector<serving::ModelFolder>& models) {
+  return std::ranges::any_of(models, [](const serving::ModelFolder& model) {
+    return std::ranges::any_of(model.config.levels, &config::LevelConfig::allow_software_gpu);
+  });
+}
+
+// True: all was answered and it grew quiet; false: the grace time is over. Does not return when a
+// second signal comes.
+bool drain(api::HttpServer& http, const serving::LadderEngine& engine,
+           const TerminationSignals& signals, Duration grace, const Clock& clock) {
+  http.drain();
+  const TimePoint end = clock.now() + grace;
+  TimePoint busy = clock.now();
+  std::uint64_t seen = engine.inferences();
+  while (clock.now() < end) {
+    const std::uint64_t inferences = engine.inferences();
+    if (inferences != seen || http.connections() > 0) busy = clock.now();
+    seen = inferences;
+    if (clock.now() - busy >= kQuiet) return true;
+    if (signals.wait_for(20ms)) {
+      log::warning("a second signal: leaving at once");
+      std::_Exit(1);
+    }
+  }
+  return http.connections() == 0;
+}
+
+int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> models) {
+  const TerminationSignals signals;
+  const Clock& clock = steady_clock();
+  const int cpus = usable_cpus();
+  const auto runtime =
+      runtime::OrtRuntime::create({.provider_libraries = server.provider_libraries,
+                                   .verbose = log::enabled(log::Severity::kDebug),
+                                   .allow_software_gpu = any_allows_software_gpu(models)});
+  if (!runtime) {
+    log::error(runtime.error().message);
+    return 1;
+  }
+  serving::LadderEngine engine(
+      std::move(models), [&](const runtime::LoadSpec& spec) { return (*runtime)->load(spec); },
+      {.cpus = cpus, .max_queue_size = server.max_queue_size}, clock);
+  api::V2Routes routes(engine, server.http, kVersion);
+  api::HttpServer http(server.http, routes, cpus, clock);
+  const auto port = http.start();
+  if (!port) {
+    log::error(port.error().message);
+    std::_Exit(1);
+  }
+  log::info("listening on http://" + server.http.address + ":" + std::to_string(*port),
+            {{"onnxruntime", (*runtime)->version()}, {"cpus", std::to_string(cpus)}});
+
+  signals.wait();
+  log::info("draining: not ready any more; what is in flight and what still arrives is answered",
+            {{"exit_timeout_ms", std::to_string(server.exit_timeout.count())}});
+  engine.begin_drain();
+  const bool quiet = drain(http, engine, signals, server.exit_timeout, clock);
+  http.stop(clock.now());
+  if (quiet) {
+    log::info("drained");
+  } else {
+    log::warning("the grace time is over with connections still open");
+  }
+  // Destructors of drivers may hang or abort, and nothing is left that they would have to save.
+  std::_Exit(0);
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
+  const auto server = config::load_server_config(
+      options.config_file, config::ort_providers_from_environment(), options.flags);
+  if (!server) {
+    for (const std::string& fault : server.error()) err << fault << "\n";
+    return 2;
+  }
+  if (server->model_repositories.empty()) {
+    err << "no model repository: give --model-repository DIR\n";
+    return 2;
+  }
+  log::configure(server->log_level, server->log_format);
+  auto models = serving::scan_repositories(*server);
+  if (!models) {
+    err << models.error().message << "\n";
+    return 2;
+  }
+  if (options.check_config) return check_config(*server, *models, out, err);
+  return run(*server, std::move(*models));
+}
+
+}  // namespace gradus::tools
