@@ -1,5 +1,10 @@
 # Finds the ONNX Runtime below GRADUS_ONNXRUNTIME_ROOT and makes the target onnxruntime::onnxruntime.
 # Accepts the layout that `./dev setup` makes, a release archive, and a distribution's folders.
+if(NOT "${OnnxRuntime_FOUND_BELOW}" STREQUAL "${GRADUS_ONNXRUNTIME_ROOT}")
+  unset(OnnxRuntime_INCLUDE_DIR CACHE)  # another root than in the last run: search again
+  unset(OnnxRuntime_LIBRARY CACHE)
+endif()
+set(OnnxRuntime_FOUND_BELOW "${GRADUS_ONNXRUNTIME_ROOT}" CACHE INTERNAL "root of the last search")
 find_path(OnnxRuntime_INCLUDE_DIR onnxruntime_c_api.h
           PATHS ${GRADUS_ONNXRUNTIME_ROOT} NO_DEFAULT_PATH
           PATH_SUFFIXES include include/onnxruntime include/onnxruntime/core/session)

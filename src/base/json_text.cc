@@ -85,6 +85,16 @@ void append_json_number(std::string& out, double value) {
   out.append(text, end);
 }
 
+std::size_t valid_utf8_prefix(std::string_view text) {
+  std::size_t valid = 0;
+  while (valid < text.size()) {
+    const std::size_t length = utf8_length(text.substr(valid));
+    if (length == 0) break;
+    valid += length;
+  }
+  return valid;
+}
+
 std::string json_string(std::string_view text) {
   std::string out;
   append_json_string(out, text);

@@ -1,5 +1,6 @@
 // Writing JSON by hand where the shape is known: quoting, and numbers that read back exactly.
 #pragma once
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,8 @@ void append_json_string(std::string& out, std::string_view text);
 void append_json_number(std::string& out, double value);
 
 std::string json_string(std::string_view text);
+
+/// How many bytes at the front are valid UTF-8; `text.size()` if all are.
+std::size_t valid_utf8_prefix(std::string_view text);
 
 }  // namespace gradus

@@ -21,6 +21,13 @@ TEST(JsonText, KeepsValidUtf8AndReplacesTheRest) {
   EXPECT_EQ(json_string("\xe2\x82"), '"' + kReplaced + kReplaced + '"');  // cut short
 }
 
+TEST(JsonText, FindsWhereValidUtf8Ends) {
+  EXPECT_EQ(valid_utf8_prefix(""), 0u);
+  EXPECT_EQ(valid_utf8_prefix("aż🦉"), 7u);
+  EXPECT_EQ(valid_utf8_prefix("aż\xff🦉"), 3u);
+  EXPECT_EQ(valid_utf8_prefix("ab\xe2\x82"), 2u);  // cut short
+}
+
 TEST(JsonText, NumbersReadBackExactlyAndStayValid) {
   std::string out;
   for (const double value : {0.1, -0.0, 1e300, 3.0}) {

@@ -1,0 +1,26 @@
+# What `./dev test` runs beside this build's own tests, so that one summary covers all: the unit tests
+# of the sanitizer builds (made by `./dev test` beforehand in build/asan and build/tsan) and the lint.
+foreach(room IN LISTS GRADUS_ROOMS)
+  if(room STREQUAL "tools" OR NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/${room}/CMakeLists.txt)
+    continue()  # GRADUS_UNIT_ONLY builds have no tools
+  endif()
+  get_directory_property(names DIRECTORY unit/${room} TESTS)
+  list(FILTER names INCLUDE REGEX "^unit[.]")  # sanitizer builds have no others
+  foreach(name IN LISTS names)
+    foreach(preset asan tsan)
+      set(command ${CMAKE_CTEST_COMMAND} --preset ${preset} --no-tests=error -R "^${name}$")
+      if(preset STREQUAL "tsan")
+        list(PREPEND command ${CMAKE_SOURCE_DIR}/scripts/fixed_addresses.sh)
+      endif()
+      string(REGEX REPLACE "^unit" ${preset} check ${name})
+      add_test(NAME ${check} COMMAND ${command} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+      # The bounded count of fault traces even under `--long`: sanitizers look for other faults.
+      set_tests_properties(${check} PROPERTIES LABELS ${preset} TIMEOUT 900
+                           ENVIRONMENT_MODIFICATION "GRADUS_TRACES=unset:;GRADUS_LONG=unset:")
+    endforeach()
+  endforeach()
+endforeach()
+
+add_test(NAME lint.format COMMAND ${CMAKE_SOURCE_DIR}/scripts/lint.sh format)
+add_test(NAME lint.shell COMMAND ${CMAKE_SOURCE_DIR}/scripts/lint.sh shell)
+set_tests_properties(lint.format lint.shell PROPERTIES LABELS lint TIMEOUT 120)
