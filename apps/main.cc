@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
 
   CLI::App app("Gradus: a model inference server that steps down instead of falling over.",
                "gradus");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.set_version_flag("--version", std::string("gradus ") + gradus::tools::kVersion);
   gradus::tools::ServeOptions serve;
   add_serve(app, serve);
@@ -76,6 +76,10 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (app.get_subcommands().empty()) {
+    std::cerr << "a subcommand is needed\n\n" << app.help();
+    return 2;
   }
   return gradus::tools::serve(serve, std::cout, std::cerr);
 }

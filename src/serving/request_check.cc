@@ -41,6 +41,14 @@ Result<void> check_input(const NamedView& input, const runtime::TensorSpec& spec
 }  // namespace
 
 Result<BoundRequest> bind_request(const Request& request, const runtime::Signature& signature) {
+  for (const NamedView& input : request.inputs) {
+    const bool known = std::ranges::any_of(
+        signature.inputs, [&](const runtime::TensorSpec& spec) { return spec.name == input.name; });
+    if (!known) {
+      return fail(Code::kInvalid, "unknown input '" + input.name + "'; the model's inputs are " +
+                                      names_of(signature.inputs));
+    }
+  }
   BoundRequest bound;
   bound.inputs.reserve(signature.inputs.size());
   for (const runtime::TensorSpec& spec : signature.inputs) {
@@ -56,14 +64,6 @@ Result<BoundRequest> bind_request(const Request& request, const runtime::Signatu
     }
     if (const auto ok = check_input(*found, spec); !ok) return tl::unexpected(ok.error());
     bound.inputs.push_back(found->tensor);
-  }
-  for (const NamedView& input : request.inputs) {
-    const bool known = std::ranges::any_of(
-        signature.inputs, [&](const runtime::TensorSpec& spec) { return spec.name == input.name; });
-    if (!known) {
-      return fail(Code::kInvalid, "unknown input '" + input.name + "'; the model's inputs are " +
-                                      names_of(signature.inputs));
-    }
   }
 
   if (request.outputs.empty()) {

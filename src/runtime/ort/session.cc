@@ -1,5 +1,6 @@
 #include "runtime/ort/session.h"
 
+#include <malloc.h>
 #include <onnxruntime_run_options_config_keys.h>
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include "runtime/ort/error_text.h"
 #include "runtime/ort/placement.h"
 #include "runtime/ort/provider_append.h"
+#include "runtime/ort/run_fault.h"
 #include "runtime/ort/values.h"
 
 namespace gradus::runtime {
@@ -32,11 +34,6 @@ Result<TensorSpec> spec_of(std::string name, const Ort::TypeInfo& type, Side sid
     return fail(Code::kUnavailable, who + "has no shape; its number of dimensions must be fixed");
   }
   return TensorSpec{std::move(name), *dtype, info.GetShape()};
-}
-
-Code code_of(const Ort::Exception& e, bool on_cpu) {
-  if (e.GetOrtErrorCode() == ORT_INVALID_ARGUMENT) return Code::kInvalid;
-  return on_cpu ? Code::kInternal : Code::kUnavailable;
 }
 
 std::vector<const char*> names_of(const std::vector<TensorSpec>& specs) {
@@ -118,18 +115,18 @@ Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
     std::vector<Ort::Value> values;
     values.reserve(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) values.emplace_back(nullptr);
-    const Ort::RunOptions& options =
-        shrink_rule_.should_shrink(input_bytes) ? shrinking_run_options_ : run_options_;
+    const bool shrink = shrink_rule_.should_shrink(input_bytes);
     {
       const auto lock = lock_if(one_at_a_time_);
-      session_.Run(options, input_names_.data(), bound->data(), bound->size(), wanted.data(),
-                   values.data(), values.size());
+      session_.Run(shrink ? shrinking_run_options_ : run_options_, input_names_.data(),
+                   bound->data(), bound->size(), wanted.data(), values.data(), values.size());
     }
+    if (shrink) malloc_trim(0);  // what lies in the arena was given to malloc, or never left it
     return take(std::move(values), outputs);
   } catch (const Ort::Exception& e) {
-    return fail(code_of(e, on_cpu_), error_text(e.what()));
-  } catch (const std::exception& e) {
-    return fail(Code::kInternal, e.what());
+    return fail(fault_of_run(e.GetOrtErrorCode(), e.what(), on_cpu_), error_text(e.what()));
+  } catch (const std::exception& e) {  // for want of memory
+    return fail(Code::kUnavailable, e.what());
   }
 }
 

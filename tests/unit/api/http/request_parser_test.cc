@@ -115,7 +115,7 @@ TEST(RequestParser, SurvivesDamagedRequestsHoweverTheyAreCut) {
   const auto below = [&](std::size_t bound) { return random() % bound; };
   for (int round = 0; round < 30'000; ++round) {
     std::string bytes = seeds[below(std::size(seeds))];
-    for (std::size_t damage = below(4); damage > 0; --damage) {
+    for (std::size_t damage = below(4); damage > 0 && !bytes.empty(); --damage) {
       const std::size_t at = below(bytes.size());
       switch (below(4)) {
         case 0:
