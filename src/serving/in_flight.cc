@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ladder/events.h"
+#include "serving/status.h"
 
 namespace gradus::serving {
 namespace {
@@ -123,7 +124,8 @@ void InFlight::answer(const LevelSlot& slot, std::vector<Tensor> tensors, Durati
 
 void InFlight::give_up() {
   std::string why = "model '" + model_->name + "': no level that the request accepts could answer";
-  if (!tried_.empty()) why += ": " + tried_;
+  const std::string reasons = tried_.empty() ? missing_levels(*model_) : tried_;
+  if (!reasons.empty()) why += ": " + reasons;
   finish(fail(overloaded_ ? Code::kOverloaded : Code::kUnavailable, std::move(why)));
 }
 

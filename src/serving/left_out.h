@@ -19,7 +19,7 @@ struct Measured {
 /// Why `candidate` is left out of a ladder that has `other`; nothing: it stays.
 /// Only a CPU level can push another out (a GPU's speed is no reason to lack a fallback), and only
 /// one of equal or better quality: of equal quality, when the candidate takes over 25 % longer; of
-/// better quality, when the candidate is not over 25 % faster, for then it costs quality and buys
+/// better quality, when the candidate is not over 10 % quicker, for then it costs quality and buys
 /// nothing.
 std::optional<std::string> left_out(const Measured& candidate, const Measured& other);
 

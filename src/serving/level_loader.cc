@@ -19,7 +19,11 @@ namespace gradus::serving {
 namespace {
 
 constexpr int kWarmRuns = 3;
-constexpr int kMeasuredRuns = 7;
+// Runs of each level in a comparison: at least kLeastRuns, and more of quick ones, whose figures
+// are the noisier.
+constexpr int kLeastRuns = 7;
+constexpr int kMostRuns = 50;
+constexpr Duration kMeasureFor = std::chrono::milliseconds(60);
 
 Result<Duration> timed_run(const Model& model, const LevelRuntime& level, const Clock& clock) {
   std::vector<std::size_t> outputs(model.signature()->outputs.size());
@@ -85,7 +89,8 @@ std::optional<Contest> measure(const Model& model, const LevelSlot& slot, const 
   const LevelRuntime& other = *other_slot.runtime();
   Duration mine = Duration::max();
   Duration theirs = Duration::max();
-  for (int i = 0; i < kMeasuredRuns; ++i) {
+  const TimePoint enough = clock.now() + kMeasureFor;
+  for (int i = 0; i < kLeastRuns || (i < kMostRuns && clock.now() < enough); ++i) {
     const auto my_run = timed_run(model, level, clock);
     const auto their_run = timed_run(model, other, clock);
     if (!my_run || !their_run) return std::nullopt;

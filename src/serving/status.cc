@@ -68,8 +68,7 @@ std::string reason_of(const ladder::LevelStatus& status, const LevelSlot& slot) 
   return status.reason.empty() ? slot.note() : status.reason;
 }
 
-// `level 0 'gpu' unavailable: …; level 2 …`, of the levels that are not ready.
-std::string missing_levels(const Model& model, const ladder::Status& status) {
+std::string missing_of(const Model& model, const ladder::Status& status) {
   std::string text;
   for (const ladder::LevelStatus& level : status.levels) {
     if (level.condition == ladder::Condition::kReady) continue;
@@ -110,10 +109,12 @@ void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& s
 
 }  // namespace
 
+std::string missing_levels(const Model& model) { return missing_of(model, model.ladder.status()); }
+
 std::string summary_line(const Model& model) {
   const ladder::Status status = model.ladder.status();
   std::string text = "model '" + model.name + "' version " + model.version;
-  const std::string missing = missing_levels(model, status);
+  const std::string missing = missing_of(model, status);
   if (!status.current) return text + " is not served: " + missing;
   const LevelSlot& slot = *model.slot(*status.current);
   text += " serves " + level_name(slot.config) + " (" + slot.config.file + " on " +
@@ -124,7 +125,7 @@ std::string summary_line(const Model& model) {
 
 std::string why_not_served(const Model& model) {
   const std::string who = "model '" + model.name + "' ";
-  const std::string missing = missing_levels(model, model.ladder.status());
+  const std::string missing = missing_levels(model);
   return who + (model.loading > 0 ? "is still loading: " : "has no level that can answer: ") +
          missing;
 }

@@ -11,6 +11,10 @@ namespace gradus::serving {
 /// level 0 'gpu' unavailable: …`.
 std::string summary_line(const Model& model);
 
+/// `level 0 'gpu' unavailable: …; level 2 'cpu-int8' skipped: …`, of the levels that are not ready;
+/// "" when all are.
+std::string missing_levels(const Model& model);
+
 /// Why no level can answer now.
 std::string why_not_served(const Model& model);
 

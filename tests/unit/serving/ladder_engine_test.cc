@@ -327,7 +327,9 @@ TEST_F(LadderEngineTest, AWorseLevelThatIsNoQuickerIsSkippedAndNeverAnswers) {
   EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"state\":\"skipped\""));
   Request only_small = request();
   only_small.min_level = 2;
-  EXPECT_EQ(infer(only_small).error().code, Code::kUnavailable);
+  const auto refused = infer(only_small);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  EXPECT_THAT(refused.error().message, HasSubstr("level 2 'small' skipped: not over 10 % quicker"));
   EXPECT_FALSE(infer()->origin.degraded);
   EXPECT_THAT(*engine_->ladder_json("m", ""), testing::Not(HasSubstr("\"to\":null")))
       << "an answering level is there at every moment";

@@ -20,11 +20,11 @@ Measured timed(Measured level, Duration fastest) {
 TEST(LeftOut, AQuickerWorseLevelStays) { EXPECT_FALSE(left_out(kInt8, kCpu)); }
 
 TEST(LeftOut, AWorseLevelThatGainsNothingGoesAndSaysWhy) {
-  EXPECT_EQ(left_out(timed(kInt8, 9ms), kCpu),
-            "not over 25 % faster than level 1 'cpu', whose quality is better: 9.000 ms a run "
+  EXPECT_EQ(left_out(timed(kInt8, 9500us), kCpu),
+            "not over 10 % quicker than level 1 'cpu', whose quality is better: 9.500 ms a run "
             "against 10.000 ms");
-  EXPECT_TRUE(left_out(timed(kInt8, 8ms), kCpu)) << "exactly 25 % is not over 25 %";
-  EXPECT_FALSE(left_out(timed(kInt8, 7999us), kCpu));
+  EXPECT_TRUE(left_out(timed(kInt8, 10ms), timed(kCpu, 11ms))) << "exactly 10 % is not over 10 %";
+  EXPECT_FALSE(left_out(timed(kInt8, 10ms), timed(kCpu, 11001us)));
   EXPECT_TRUE(left_out(timed(kInt8, 30ms), kCpu));
 }
 
