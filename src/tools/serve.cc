@@ -97,7 +97,7 @@ int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> mo
             {{"exit_timeout_ms", std::to_string(server.exit_timeout.count())}});
   engine.begin_drain();
   const bool quiet = drain(http, engine, signals, server.exit_timeout, clock);
-  http.stop(clock.now());
+  http.stop(clock.now() + 1s);
   if (quiet) {
     log::info("drained");
   } else {

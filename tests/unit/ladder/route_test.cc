@@ -59,6 +59,8 @@ TEST(Route, WhenAllAreOpenTheOneOpenLongestIsFirst) {
   story.bad(1, 3);
   EXPECT_THAT(story.route_of(), ElementsAre(2, 0, 1));
   EXPECT_THAT(story.route_of(0, 1), ElementsAre(0, 1));
+  story.bad(2);
+  EXPECT_THAT(story.route_of(), ElementsAre(2, 0, 1)) << "it has been open all the time";
 }
 
 TEST(Route, OneRequestIsTheTrialOfALevelThatHasRested) {
