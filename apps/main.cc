@@ -63,7 +63,7 @@ void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
 int main(int argc, char** argv) {
   // Buffers of some hundred KiB come and go with each request: keep them, since fresh pages are
   // dear.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
 
   CLI::App app("Gradus: a model inference server that steps down instead of falling over.",
