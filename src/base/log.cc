@@ -14,6 +14,8 @@ namespace {
 
 std::atomic<Severity> g_least{Severity::kInfo};
 std::atomic<Format> g_format{Format::kText};
+std::string g_tag_key;  // set before other threads log
+std::string g_tag_value;
 
 spdlog::logger& sink() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
@@ -46,12 +48,14 @@ std::string json_line(Severity severity, std::string_view message,
   std::string line = "{\"time\":" + json_string(iso8601(wall_now())) + ",\"severity\":\"" +
                      name_of(severity) + "\",\"message\":";
   append_json_string(line, message);
-  for (const Field& field : fields) {
+  const auto append = [&](std::string_view key, std::string_view value) {
     line += ',';
-    append_json_string(line, field.key);
+    append_json_string(line, key);
     line += ':';
-    append_json_string(line, field.value);
-  }
+    append_json_string(line, value);
+  };
+  for (const Field& field : fields) append(field.key, field.value);
+  if (!g_tag_key.empty()) append(g_tag_key, g_tag_value);
   line += '}';
   return line;
 }
@@ -72,13 +76,14 @@ std::string text_line(Severity severity, std::string_view message,
                       std::initializer_list<Field> fields) {
   std::string line = iso8601(wall_now()) + " " + name_of(severity) + " ";
   append_one_line(line, message);
-  for (const Field& field : fields) {
+  const auto append = [&](std::string_view key, const std::string& value) {
     line += ' ';
-    line += field.key;
+    line += key;
     line += '=';
-    append_one_line(
-        line, field.value.find(' ') == std::string::npos ? field.value : json_string(field.value));
-  }
+    append_one_line(line, value.find(' ') == std::string::npos ? value : json_string(value));
+  };
+  for (const Field& field : fields) append(field.key, field.value);
+  if (!g_tag_key.empty()) append(g_tag_key, g_tag_value);
   return line;
 }
 
@@ -87,6 +92,11 @@ std::string text_line(Severity severity, std::string_view message,
 void configure(Severity least, Format format) {
   g_least = least;
   g_format = format;
+}
+
+void tag(std::string_view key, std::string value) {
+  g_tag_key = key;
+  g_tag_value = std::move(value);
 }
 
 bool enabled(Severity severity) { return severity >= g_least.load(std::memory_order_relaxed); }

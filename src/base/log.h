@@ -19,6 +19,8 @@ struct Field {
 
 /// Call once, before other threads log; without it: text, info and above.
 void configure(Severity least, Format format);
+/// From now on each line of this process ends with `key=value`. As configure().
+void tag(std::string_view key, std::string value);
 bool enabled(Severity severity);
 
 /// Any thread. `message` is one line; line breaks in it are escaped.
