@@ -217,10 +217,34 @@ TEST(Overload, TwoWaitsFarApartAreNoOverload) {
   story.predict(1, 20ms);
   for (int i = 0; i < 5; ++i) {
     story.outcome(0, true, kFast, 40ms);
+    story.tick();
     story.pass(1s + 1ms);
     story.tick();
   }
   EXPECT_EQ(story.current(), 0);
+}
+
+TEST(Overload, QueueingAtAnotherLevelIsNone) {
+  auto story = warm();
+  story.predict(1, 20ms);
+  for (int i = 0; i < 30; ++i) {
+    story.outcome(2, true, kFast, 10s);
+    story.tick();
+    story.pass(100ms);
+  }
+  EXPECT_EQ(story.current(), 0);
+  EXPECT_FALSE(status(story.state, story.now()).saturated);
+}
+
+TEST(Overload, EndsWithTheTraffic) {
+  auto story = warm();
+  queue_up(story, 2s, 40ms);
+  ASSERT_TRUE(status(story.state, story.now()).saturated);
+  story.predict(1, 20ms);
+  story.pass(1s);
+  story.tick();
+  EXPECT_EQ(story.current(), 0);
+  EXPECT_FALSE(status(story.state, story.now()).saturated);
 }
 
 TEST(Overload, OnlyAPredictionShowsThatALowerLevelDoesBetter) {
