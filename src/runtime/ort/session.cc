@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/fault_class.h"
 #include "runtime/ort/api_since_24.h"
 #include "runtime/ort/error_text.h"
 #include "runtime/ort/placement.h"
 #include "runtime/ort/provider_append.h"
-#include "runtime/ort/run_fault.h"
 #include "runtime/ort/values.h"
 
 namespace gradus::runtime {
@@ -124,7 +124,9 @@ Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
     if (shrink) malloc_trim(0);  // what lies in the arena was given to malloc, or never left it
     return take(std::move(values), outputs);
   } catch (const Ort::Exception& e) {
-    return fail(fault_of_run(e.GetOrtErrorCode(), e.what(), on_cpu_), error_text(e.what()));
+    static_assert(ORT_INVALID_ARGUMENT == kOrtInvalidArgument);
+    return fail(code_of(fault_class(e.GetOrtErrorCode(), e.what(), on_cpu_)),
+                error_text(e.what()));
   } catch (const std::exception& e) {  // for want of memory
     return fail(Code::kUnavailable, e.what());
   }
