@@ -1,11 +1,13 @@
 // main() of `gradus`: parses the command line, calls src/tools, returns the exit code
 // (0 ok, 1 failed, 2 usage).
 #include <malloc.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "tools/serve.h"
+#include "tools/worker.h"
 
 namespace {
 
@@ -64,7 +66,8 @@ int main(int argc, char** argv) {
   // Buffers of some hundred KiB come and go with each request: keep them, since fresh pages are
   // dear.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);  // a burst beyond this is given back
+  signal(SIGPIPE, SIG_IGN);             // a log whose reader is gone must not end the server
 
   CLI::App app("Gradus: a model inference server that steps down instead of falling over.",
                "gradus");
@@ -72,6 +75,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("gradus ") + gradus::tools::kVersion);
   gradus::tools::ServeOptions serve;
   add_serve(app, serve);
+  pid_t server = 0;  // of a worker, which only a server starts: no word of it in --help
+  CLI::App* const worker = app.add_subcommand("worker")->group("");
+  worker->add_option("server", server)->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -81,5 +87,6 @@ int main(int argc, char** argv) {
     std::cerr << "a subcommand is needed\n\n" << app.help();
     return 2;
   }
+  if (worker->parsed()) gradus::tools::worker(server);
   return gradus::tools::serve(serve, std::cout, std::cerr);
 }

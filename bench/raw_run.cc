@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -161,6 +162,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace gradus::bench
 
 int main(int argc, char** argv) {
+  setenv("ORT_DISABLE_TELEMETRY", "1", 1);
   try {
     return gradus::bench::run({argv + 1, argv + argc});
   } catch (const Ort::Exception& error) {

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-sources() { find apps bench include src tests \( -name '*.h' -o -name '*.cc' \) -print 2>/dev/null || true; }
+sources() { find apps bench fault_ep include src tests \( -name '*.h' -o -name '*.cc' \) -print 2>/dev/null || true; }
 
 # Every file outside build/ whose first line names sh or bash, and the parts that are sourced.
 shell_files() {

@@ -1,6 +1,6 @@
 # What `./dev test` runs beside this build's own tests, so that one summary covers all: the unit tests
 # of the sanitizer builds (made by `./dev test` beforehand in build/asan and build/tsan) and the lint.
-foreach(room IN LISTS GRADUS_ROOMS)
+foreach(room IN LISTS GRADUS_ROOMS ITEMS fault_ep)
   if(room STREQUAL "tools" OR NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/${room}/CMakeLists.txt)
     continue()  # GRADUS_UNIT_ONLY builds have no tools
   endif()
@@ -15,7 +15,7 @@ foreach(room IN LISTS GRADUS_ROOMS)
       string(REGEX REPLACE "^unit" ${preset} check ${name})
       add_test(NAME ${check} COMMAND ${command} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
       # The bounded count of fault traces even under `--long`: sanitizers look for other faults.
-      set_tests_properties(${check} PROPERTIES LABELS ${preset} TIMEOUT 900
+      set_tests_properties(${check} PROPERTIES LABELS ${preset} TIMEOUT 960
                            ENVIRONMENT_MODIFICATION "GRADUS_TRACES=unset:;GRADUS_LONG=unset:")
     endforeach()
   endforeach()

@@ -85,6 +85,11 @@ bool is_gpu_level(const LevelConfig& level) {
                      [](const ProviderConfig& p) { return is_gpu_provider(p.name); });
 }
 
+bool is_isolated(const LevelConfig& level) {
+  return level.isolation == Isolation::kProcess ||
+         (level.isolation == Isolation::kAuto && is_gpu_level(level));
+}
+
 std::string exclusion_reason(const LevelConfig& level) {
   if (!level.providers.empty()) return {};
   std::string text = "excluded by --providers: ";

@@ -13,6 +13,7 @@ namespace gradus::config {
 
 enum class CheckOutputs { kNone, kFinite };
 enum class Keep { kIfFaster, kAlways };
+enum class Isolation { kAuto, kNone, kProcess };
 
 struct ProviderConfig {
   std::string name;                            // ONNX Runtime's full name
@@ -32,9 +33,10 @@ struct LevelConfig {
   int threads = 1;                            // intra-op threads of one run, 1..256
   int instances = 0;  // concurrent runs, 0..256; 0: as many as CPUs allow (CPU), 1 (GPU)
   CheckOutputs check_outputs = CheckOutputs::kNone;
-  bool allow_software_gpu = false;  // a Vulkan device of type CPU counts as a GPU
-  Keep keep = Keep::kIfFaster;      // kAlways: never skipped for being slower
-  double quality = 1.0;             // 0..1, of its answers, beside the other levels'
+  bool allow_software_gpu = false;         // a Vulkan device of type CPU counts as a GPU
+  Keep keep = Keep::kIfFaster;             // kAlways: never skipped for being slower
+  Isolation isolation = Isolation::kAuto;  // kAuto: a process for GPU levels alone
+  double quality = 1.0;                    // 0..1, of its answers, beside the other levels'
   bool operator==(const LevelConfig&) const = default;
 };
 
@@ -71,6 +73,9 @@ void limit_providers(std::vector<LevelConfig>& levels, const std::vector<std::st
 
 /// Whether a GPU provider is among those the level tries (excluded ones do not count).
 bool is_gpu_level(const LevelConfig& level);
+
+/// Whether the level runs in a worker process, where a fault of its device cannot reach the server.
+bool is_isolated(const LevelConfig& level);
 
 /// Why nothing may run the level: `excluded by --providers: …`; empty if something may.
 std::string exclusion_reason(const LevelConfig& level);

@@ -179,6 +179,12 @@ Fields<L> make_level_fields() {
               "a Vulkan device of type CPU counts as a GPU (tests, demos)"),
       choice<L, Keep>("keep", &L::keep, {{"auto", Keep::kIfFaster}, {"always", Keep::kAlways}},
                       "`always`: kept even where a better level is faster"),
+      choice<L, Isolation>("isolation", &L::isolation,
+                           {{"auto", Isolation::kAuto},
+                            {"none", Isolation::kNone},
+                            {"process", Isolation::kProcess}},
+                           "`process`: in a worker process, whose death the server survives; "
+                           "`auto`: that for levels with a GPU provider"),
       number("quality", &L::quality, {0, 1},
              "of its answers: a level is left out if one at least as good is faster"),
   };

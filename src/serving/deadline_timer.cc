@@ -16,6 +16,14 @@ DeadlineTimer::~DeadlineTimer() {
     stopping_ = true;
   }
   changed_.notify_all();
+  thread_.join();
+  // A waiter that dies here may cancel its ticket: not in the map that is just being destroyed.
+  std::map<Ticket, std::shared_ptr<Waiter>> let_go;
+  {
+    const MutexLock lock(mutex_);
+    let_go.swap(waiting_);
+  }
+  let_go.clear();
 }
 
 DeadlineTimer::Ticket DeadlineTimer::add(TimePoint deadline, std::shared_ptr<Waiter> waiter) {

@@ -38,6 +38,8 @@ class Engine {
   /// The ladder's status as JSON (docs/ladder.md).
   virtual Result<std::string> ladder_json(std::string_view model,
                                           std::string_view version) const = 0;
+  /// The worker processes' status as JSON (docs/ladder.md).
+  virtual std::string workers_json() const = 0;
 
   /// Checks the request against the model, then answers from the best level that can, or fails:
   /// kInvalid, kNotFound, kOverloaded (queue full), kDeadline, kUnavailable. Does not block.

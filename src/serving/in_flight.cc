@@ -18,10 +18,10 @@ TimePoint deadline_of(const Request& request, const config::ModelConfig& config)
 
 }  // namespace
 
-void InFlight::start(std::shared_ptr<Model> model, Request request, BoundRequest bound, Done done,
-                     const Clock& clock, DeadlineTimer& timer) {
+void InFlight::start(std::shared_ptr<Model> model, Request request, Done done, const Clock& clock,
+                     DeadlineTimer& timer) {
   const auto self = std::make_shared<InFlight>(std::move(model), std::move(request),
-                                               std::move(bound), std::move(done), clock, timer);
+                                               std::move(done), clock, timer);
   if (clock.now() >= self->deadline_) {
     self->expire();
     return;
@@ -31,18 +31,19 @@ void InFlight::start(std::shared_ptr<Model> model, Request request, BoundRequest
   self->go_on();
 }
 
-InFlight::InFlight(std::shared_ptr<Model> model, Request request, BoundRequest bound, Done done,
-                   const Clock& clock, DeadlineTimer& timer)
+InFlight::InFlight(std::shared_ptr<Model> model, Request request, Done done, const Clock& clock,
+                   DeadlineTimer& timer)
     : model_(std::move(model)),
       request_(std::move(request)),
-      bound_(std::move(bound)),
       done_(std::move(done)),
       clock_(clock),
       timer_(timer),
       deadline_(deadline_of(request_, model_->config)) {}
 
 InFlight::~InFlight() {
-  if (!finished()) finish(fail(Code::kUnavailable, "the server is stopping"));
+  if (!finished())
+    finish(fail(Code::kUnavailable,
+                "the request was dropped: the server is stopping, or out of memory"));
 }
 
 void InFlight::expire() {
@@ -60,6 +61,12 @@ void InFlight::go_on() {
 }
 
 bool InFlight::queue_on(LevelSlot& slot) {
+  auto bound = bind_request(request_, slot.runtime()->signature());
+  if (!bound) {
+    refuse(bound.error());
+    return false;
+  }
+  bound_ = std::move(*bound);
   queued_at_ = clock_.now();
   auto job = [self = shared_from_this(), &slot] { self->run_on(slot); };
   RunLane& lane = *slot.runtime()->lane;
@@ -80,7 +87,7 @@ void InFlight::run_on(LevelSlot& slot) {
   waited_ = true;
   queue_ += begun - queued_at_;
 
-  auto result = run_level(level, bound_.inputs, bound_.outputs);
+  auto result = level.backend->run(bound_.inputs, bound_.outputs);
   const TimePoint ended = clock_.now();
 
   const bool refused = !result && result.error().code == Code::kInvalid;
@@ -95,9 +102,10 @@ void InFlight::run_on(LevelSlot& slot) {
   }
   if (result) return answer(slot, std::move(*result), ended - begun);
   if (refused) {
-    return finish(fail(Code::kInvalid, "model '" + model_->name + "': " + result.error().message));
+    refuse(result.error());
+  } else {
+    note(slot, result.error().message);
   }
-  note(slot, result.error().message);
   go_on();
 }
 
@@ -110,7 +118,7 @@ void InFlight::answer(const LevelSlot& slot, std::vector<Tensor> tensors, Durati
   response.outputs.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     response.outputs.push_back(
-        {model_->signature()->outputs[bound_.outputs[i]].name, std::move(tensors[i])});
+        {slot.runtime()->signature().outputs[bound_.outputs[i]].name, std::move(tensors[i])});
   }
   response.origin = {.level = slot.config.level,
                      .level_name = slot.config.name,
@@ -123,10 +131,18 @@ void InFlight::answer(const LevelSlot& slot, std::vector<Tensor> tensors, Durati
 }
 
 void InFlight::give_up() {
+  if (!refusal_.empty() && !overloaded_) {
+    return finish(fail(Code::kInvalid, "model '" + model_->name + "': " + refusal_));
+  }
   std::string why = "model '" + model_->name + "': no level that the request accepts could answer";
   const std::string reasons = tried_.empty() ? missing_levels(*model_) : tried_;
   if (!reasons.empty()) why += ": " + reasons;
   finish(fail(overloaded_ ? Code::kOverloaded : Code::kUnavailable, std::move(why)));
+}
+
+// The level cannot take this request; a worse one may take more shapes than it does.
+void InFlight::refuse(const Error& error) {
+  if (refusal_.empty()) refusal_ = error.message;
 }
 
 void InFlight::note(const LevelSlot& slot, const std::string& what) {

@@ -41,7 +41,12 @@ std::string level_text(const std::optional<int>& level) {
 
 void log_move(const std::string& model, const ladder::Transition& move) {
   const bool down = !move.to || (move.from && *move.to > *move.from);
-  log::write(down ? log::Severity::kWarning : log::Severity::kInfo,
+  // What a start adds up to is logged once, when every level is there or has failed.
+  const bool starting =
+      move.cause == ladder::Cause::kStarted || move.cause == ladder::Cause::kArrived;
+  log::write(down       ? log::Severity::kWarning
+             : starting ? log::Severity::kDebug
+                        : log::Severity::kInfo,
              "model '" + model + "' moves from " + level_text(move.from) + " to " +
                  level_text(move.to) + ": " + move.evidence,
              {{"cause", ladder::to_string(move.cause)}});

@@ -10,6 +10,12 @@
 namespace gradus::serving {
 namespace {
 
+using namespace std::chrono_literals;
+
+// Between tries of isolated levels that could not be loaded; doubled each time.
+constexpr Duration kFirstRetry = 5s;
+constexpr Duration kLongestRetry = 5min;
+
 std::uintmax_t file_size(const Model& model, const LevelSlot& slot) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(model.files / slot.config.file, ignored);
@@ -29,6 +35,7 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Option
     : clock_(clock),
       load_(std::move(load)),
       timer_(clock),
+      workers_(options.workers ? std::make_unique<Workers>(*options.workers, clock) : nullptr),
       lanes_(options.cpus, options.max_queue_size),
       prober_(clock) {
   for (ModelFolder& folder : folders) {
@@ -51,18 +58,23 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Option
   }
   for (int i = 0; i < options.cpus; ++i) loaders_.emplace_back([this] { load_all(false); });
   // One at a time: drivers compile on all cores, and a hung one must not hold up the CPU levels.
-  loaders_.emplace_back([this] { load_all(true); });
+  loaders_.emplace_back([this] {
+    load_all(true);
+    retry_until_stopped();
+  });
   prober_.start();
 }
 
 LadderEngine::~LadderEngine() {
   {
     const MutexLock lock(loads_mutex_);
+    stopping_ = true;
     for (auto* loads : {&cpu_loads_, &gpu_loads_}) {
       for (const Load& load : *loads) end_loading(*load.model, *load.slot);
       loads->clear();
     }
   }
+  stop_.notify_all();
   loaders_.clear();
 }
 
@@ -76,7 +88,42 @@ void LadderEngine::load_all(bool on_gpu) {
       next = loads.back();
       loads.pop_back();
     }
-    load_level(*next.model, *next.slot, load_, lanes_, clock_);
+    load_level(*next.model, *next.slot, {load_, workers_.get(), lanes_, clock_});
+    if (may_come_late(next)) {
+      const MutexLock lock(loads_mutex_);
+      late_.push_back(next);
+    }
+  }
+}
+
+bool LadderEngine::may_come_late(const Load& load) const {
+  const config::LevelConfig& level = load.slot->config;
+  return workers_ != nullptr && config::is_isolated(level) && !level.providers.empty() &&
+         load.slot->runtime() == nullptr && !load.model->ladder.left_out(level.level);
+}
+
+// A driver or a device may come after the server; only a fresh process sees it, which isolated
+// levels have at each try.
+void LadderEngine::retry_until_stopped() {
+  Duration wait = kFirstRetry;
+  TimePoint next = clock_.now() + wait;
+  const MutexLock lock(loads_mutex_);
+  while (!stopping_) {
+    if (clock_.now() < next) {
+      stop_.wait_for(loads_mutex_, next - clock_.now());
+      continue;
+    }
+    std::vector<Load> still_late;
+    for (const Load& load : std::exchange(late_, {})) {
+      if (stopping_) return;
+      loads_mutex_.unlock();
+      retry_level(*load.model, *load.slot, {load_, workers_.get(), lanes_, clock_});
+      loads_mutex_.lock();
+      if (may_come_late(load)) still_late.push_back(load);
+    }
+    late_.insert(late_.end(), still_late.begin(), still_late.end());
+    wait = std::min<Duration>(2 * wait, kLongestRetry);
+    next = clock_.now() + wait;
   }
 }
 
@@ -132,15 +179,16 @@ Result<std::string> LadderEngine::ladder_json(std::string_view model,
                                               std::string_view version) const {
   const auto found = find(model, version);
   if (!found) return tl::unexpected(found.error());
-  return serving::ladder_json(**found);
+  return serving::ladder_json(**found, workers_.get());
 }
+
+std::string LadderEngine::workers_json() const { return serving::workers_json(workers_.get()); }
 
 void LadderEngine::infer(Request request, Done done) {
   inferences_.fetch_add(1, std::memory_order_relaxed);
   auto model = find(request.model, request.version);
   if (!model) return done(tl::unexpected(model.error()));
-  const runtime::Signature* const signature = (*model)->signature();
-  if (signature == nullptr) {
+  if ((*model)->signature() == nullptr) {
     return done(fail(Code::kUnavailable, why_not_served(**model)));
   }
   const int worst = (*model)->levels.back()->config.level;
@@ -149,12 +197,7 @@ void LadderEngine::infer(Request request, Done done) {
                                          ": model '" + request.model +
                                          "' has no level worse than " + std::to_string(worst)));
   }
-  auto bound = bind_request(request, *signature);
-  if (!bound) {
-    return done(fail(Code::kInvalid, "model '" + request.model + "': " + bound.error().message));
-  }
-  InFlight::start(std::move(*model), std::move(request), std::move(*bound), std::move(done), clock_,
-                  timer_);
+  InFlight::start(std::move(*model), std::move(request), std::move(done), clock_, timer_);
 }
 
 }  // namespace gradus::serving

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "serving/model.h"
 #include "serving/prober.h"
 #include "serving/repository.h"
+#include "serving/workers.h"
 
 namespace gradus::serving {
 
@@ -24,6 +26,8 @@ class LadderEngine final : public Engine {
   struct Options {
     int cpus = 1;                       // usable CPUs: concurrent runs and loads
     std::size_t max_queue_size = 1024;  // requests waiting for one device
+    // How isolated levels' workers are started; nothing: every level runs in this process.
+    std::optional<worker::Supervisor::Options> workers;
   };
 
   /// Returns at once; the folders' models load in the background.
@@ -42,11 +46,19 @@ class LadderEngine final : public Engine {
   Result<void> model_ready(std::string_view model, std::string_view version) const override;
   Result<ModelInfo> model_info(std::string_view model, std::string_view version) const override;
   Result<std::string> ladder_json(std::string_view model, std::string_view version) const override;
+  std::string workers_json() const override;
   void infer(Request request, Done done) override;
 
  private:
+  struct Load {
+    Model* model;
+    LevelSlot* slot;
+  };
+
   Result<std::shared_ptr<Model>> find(std::string_view model, std::string_view version) const;
   void load_all(bool on_gpu);
+  bool may_come_late(const Load& load) const;
+  void retry_until_stopped();
 
   const Clock& clock_;
   const LoadFn load_;
@@ -58,16 +70,16 @@ class LadderEngine final : public Engine {
   std::map<std::string, std::string, std::less<>> broken_;  // name -> why
 
   DeadlineTimer timer_;
+  const std::unique_ptr<Workers> workers_;  // null: every level runs in this process
   Lanes lanes_;
   Prober prober_;
 
-  struct Load {
-    Model* model;
-    LevelSlot* slot;
-  };
   Mutex loads_mutex_;
   std::vector<Load> cpu_loads_ GUARDED_BY(loads_mutex_);  // taken from the back, quickest last
   std::vector<Load> gpu_loads_ GUARDED_BY(loads_mutex_);
+  std::vector<Load> late_ GUARDED_BY(loads_mutex_);  // isolated ones that failed; tried again
+  bool stopping_ GUARDED_BY(loads_mutex_) = false;
+  CondVar stop_;
   std::vector<std::jthread> loaders_;
 };
 

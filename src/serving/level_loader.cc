@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,49 +24,97 @@ constexpr int kLeastRuns = 7;
 constexpr int kMostRuns = 50;
 constexpr Duration kMeasureFor = std::chrono::milliseconds(60);
 
-Result<Duration> timed_run(const Model& model, const LevelRuntime& level, const Clock& clock) {
-  std::vector<std::size_t> outputs(model.signature()->outputs.size());
-  std::iota(outputs.begin(), outputs.end(), std::size_t{0});
+Result<Duration> timed_run(const LevelRuntime& level, const Clock& clock) {
   const TimePoint begun = clock.now();
-  const auto result = run_level(level, model.sample(), outputs);
-  if (!result) return tl::unexpected(result.error());
+  if (const auto run = level.run_sample(); !run) return tl::unexpected(run.error());
   return clock.now() - begun;
 }
 
+// The level may be published already, or be about to be: bring_up looks at `gone` once more.
+worker::LevelHooks hooks_of(Model& model, LevelSlot& slot) {
+  const int level = slot.config.level;
+  return {.lost =
+              [&model, &slot, level](const worker::Loss& loss) {
+                slot.gone = true;
+                if (slot.runtime() != nullptr) model.ladder.level_lost(level, loss.text);
+              },
+          .back =
+              [&model, &slot, level] {
+                slot.gone = false;
+                if (slot.runtime() != nullptr) model.ladder.level_ready(level);
+              }};
+}
+
 Result<std::unique_ptr<LevelRuntime>> load_runtime(Model& model, LevelSlot& slot,
-                                                   const LoadFn& load, Lanes& lanes) {
+                                                   const Loading& with) {
   const config::LevelConfig& level = slot.config;
-  auto loaded = load({.file = model.files / level.file,
-                      .providers = level.providers,
-                      .device_ids = level.device_ids,
-                      .threads = level.threads,
-                      .allow_software_gpu = level.allow_software_gpu,
-                      .check_outputs = level.check_outputs});
+  const runtime::LoadSpec spec{.file = model.files / level.file,
+                               .providers = level.providers,
+                               .device_ids = level.device_ids,
+                               .threads = level.threads,
+                               .allow_software_gpu = level.allow_software_gpu,
+                               .check_outputs = level.check_outputs};
+  auto loaded = with.workers != nullptr && config::is_isolated(level)
+                    ? with.workers->load(level, spec, hooks_of(model, slot))
+                    : with.load(spec);
   if (!loaded) return tl::unexpected(loaded.error());
-  auto order = model.adopt(loaded->backend->signature());
-  if (!order) return tl::unexpected(order.error());
   slot.set_note(runtime::failures_text(loaded->failures));  // of better providers, if any
   auto runtime = std::make_unique<LevelRuntime>();
   runtime->backend = std::move(loaded->backend);
   runtime->on_gpu = config::is_gpu_provider(loaded->provider_used);
-  runtime->lane = &lanes.lane_for(model.name, level, runtime->on_gpu);
-  runtime->input_order = std::move(order->inputs);
-  runtime->output_order = std::move(order->outputs);
   runtime->provider_used = std::move(loaded->provider_used);
   runtime->node_share = loaded->node_share;
   return runtime;
 }
 
-Result<void> warm_up(Model& model, const LevelRuntime& level, const Clock& clock) {
-  if (model.sample().empty() && !model.signature()->inputs.empty()) {
-    const auto sample = runtime::find_sample(*level.backend);
+// The size that the model's other levels run with, so that their times can be compared; where that
+// does not fit, one of the level's own.
+Result<void> warm_up(Model& model, LevelRuntime& level) REQUIRES(model.arrival) {
+  const auto take = [&level](std::vector<Tensor> inputs) {
+    level.sample = std::move(inputs);
+    level.sample_views = runtime::views_of(level.sample);
+    return level.run_sample();
+  };
+  const bool fits =
+      model.sample_size > 0 && take(runtime::sample_inputs(level.signature(), model.sample_size));
+  if (!fits) {
+    auto sample = runtime::find_sample(*level.backend);
     if (!sample) return tl::unexpected(sample.error());
-    model.set_sample(sample->size);
+    if (model.sample_size == 0) model.sample_size = sample->size;
+    if (const auto run = take(std::move(sample->inputs)); !run) return run;
   }
-  for (int i = 0; i < kWarmRuns; ++i) {
-    if (const auto run = timed_run(model, level, clock); !run) return tl::unexpected(run.error());
+  for (int i = 1; i < kWarmRuns; ++i) {
+    if (const auto run = level.run_sample(); !run) return run;
   }
   return {};
+}
+
+// The best level that is loaded says what the model is; whoever disagrees with it is no level of
+// it.
+void settle_differences(Model& model) {
+  for (const auto& slot : model.levels) {
+    if (slot->runtime() == nullptr) continue;
+    const auto what = difference(*model.signature(), slot->runtime()->signature());
+    if (what.empty() == !slot->differs) continue;
+    slot->differs = !what.empty();
+    if (slot->differs) {
+      model.ladder.level_lost(slot->config.level, what);
+    } else {
+      model.ladder.level_ready(slot->config.level);
+    }
+  }
+}
+
+// What the level has against the best of the better ones; "": nothing, or it is the best itself.
+std::string difference_to_better(const Model& model, const LevelSlot& slot,
+                                 const LevelRuntime& level) {
+  for (const auto& other : model.levels) {
+    if (other.get() == &slot) break;
+    if (other->runtime() != nullptr) {
+      return difference(other->runtime()->signature(), level.signature());
+    }
+  }
+  return "";
 }
 
 Measured described(const LevelSlot& slot, const LevelRuntime& level, Duration fastest) {
@@ -84,15 +131,15 @@ struct Contest {
 };
 
 // Interleaved, so that a slow moment of the machine meets both; nothing when one of them fails.
-std::optional<Contest> measure(const Model& model, const LevelSlot& slot, const LevelRuntime& level,
+std::optional<Contest> measure(const LevelSlot& slot, const LevelRuntime& level,
                                const LevelSlot& other_slot, const Clock& clock) {
   const LevelRuntime& other = *other_slot.runtime();
   Duration mine = Duration::max();
   Duration theirs = Duration::max();
   const TimePoint enough = clock.now() + kMeasureFor;
   for (int i = 0; i < kLeastRuns || (i < kMostRuns && clock.now() < enough); ++i) {
-    const auto my_run = timed_run(model, level, clock);
-    const auto their_run = timed_run(model, other, clock);
+    const auto my_run = timed_run(level, clock);
+    const auto their_run = timed_run(other, clock);
     if (!my_run || !their_run) return std::nullopt;
     mine = std::min(mine, *my_run);
     theirs = std::min(theirs, *their_run);
@@ -120,7 +167,7 @@ Verdict judge(const Model& model, const LevelSlot& slot, const LevelRuntime& lev
     if (!may_push_out(described(slot, level, {}), described(*other, *other->runtime(), {}))) {
       continue;
     }
-    const auto contest = measure(model, slot, level, *other, clock);
+    const auto contest = measure(slot, level, *other, clock);
     if (!contest) continue;
     verdict.newcomer = left_out(contest->newcomer, contest->other);
     if (verdict.newcomer) return verdict;
@@ -131,42 +178,55 @@ Verdict judge(const Model& model, const LevelSlot& slot, const LevelRuntime& lev
   return verdict;
 }
 
-Result<void> bring_up(Model& model, LevelSlot& slot, const LoadFn& load, Lanes& lanes,
-                      const Clock& clock) {
-  auto runtime = load_runtime(model, slot, load, lanes);
+Result<void> bring_up(Model& model, LevelSlot& slot, const Loading& with) {
+  auto runtime = load_runtime(model, slot, with);
   if (!runtime) return tl::unexpected(runtime.error());
   if (config::is_gpu_level(slot.config)) {
     // Its first runs may hang, and then the CPU levels must not stand in line behind it.
     for (int left; (left = model.cpu_loading) > 0;) model.cpu_loading.wait(left);
   }
   const MutexLock turn(model.arrival);
-  if (const auto warm = warm_up(model, **runtime, clock); !warm) return warm;
-  const Verdict verdict = judge(model, slot, **runtime, clock);
+  if (auto what = difference_to_better(model, slot, **runtime); !what.empty()) {
+    return fail(Code::kInvalid, std::move(what));
+  }
+  if (const auto warm = warm_up(model, **runtime); !warm) return warm;
+  const Verdict verdict = judge(model, slot, **runtime, with.clock);
   if (verdict.newcomer) {
     leave_out(model, slot, *verdict.newcomer);
     return {};
   }
+  (*runtime)->lane = &with.lanes.lane_for(model.name, slot.config, (*runtime)->on_gpu);
   slot.publish(std::move(*runtime));
   model.ladder.level_ready(slot.config.level);
+  if (slot.gone) model.ladder.level_lost(slot.config.level, "its worker was lost meanwhile");
   for (const auto& [other, why] : verdict.others) leave_out(model, *other, why);
+  settle_differences(model);
   return {};
 }
 
 }  // namespace
 
-void load_level(Model& model, LevelSlot& slot, const LoadFn& load, Lanes& lanes,
-                const Clock& clock) {
+void load_level(Model& model, LevelSlot& slot, const Loading& with) {
   const int level = slot.config.level;
   if (slot.config.providers.empty()) {  // the operator does not want what could run it
     model.ladder.level_left_out(level, ladder::LeftOut::Why::kDisabled,
                                 config::exclusion_reason(slot.config));
-  } else if (const auto up = bring_up(model, slot, load, lanes, clock); !up) {
+  } else if (const auto up = bring_up(model, slot, with); !up) {
     model.ladder.level_lost(level, up.error().message);
   }
   if (end_loading(model, slot)) {
     log::write(model.ladder.can_answer() ? log::Severity::kInfo : log::Severity::kError,
                summary_line(model));
   }
+}
+
+bool retry_level(Model& model, LevelSlot& slot, const Loading& with) {
+  if (const auto up = bring_up(model, slot, with); !up) {
+    model.ladder.level_lost(slot.config.level, up.error().message);
+    return false;
+  }
+  log::info("level " + std::to_string(slot.config.level) + " came up late: " + summary_line(model));
+  return true;
 }
 
 bool end_loading(Model& model, const LevelSlot& slot) {

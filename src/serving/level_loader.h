@@ -7,17 +7,31 @@
 #include "runtime/load.h"
 #include "serving/lanes.h"
 #include "serving/model.h"
+#include "serving/workers.h"
 
 namespace gradus::serving {
 
 /// Loads one variant: OrtRuntime::load in the server, a fake in tests.
 using LoadFn = std::function<Result<runtime::Loaded>(const runtime::LoadSpec&)>;
 
+/// What loading a level needs.
+struct Loading {
+  const LoadFn& load;  // of levels in this process
+  Workers* workers;    // of isolated ones; null: all are in this process
+  Lanes& lanes;
+  const Clock& clock;
+};
+
 /// Loads `slot`, runs it until it is warm, measures it against the levels that answer already
 /// (docs/adr/0003-levels-left-out.md), and tells the model's ladder what came of it. When it was
 /// the model's last level to come up or fail, logs which level serves and why.
-void load_level(Model& model, LevelSlot& slot, const LoadFn& load, Lanes& lanes,
-                const Clock& clock);
+/// An isolated level whose worker is lost, now or later, is lost to the ladder, and ready again
+/// when it is back: `model` must outlive the workers.
+void load_level(Model& model, LevelSlot& slot, const Loading& with);
+
+/// Tries once more to bring up a level that could not: its device may have appeared since. False:
+/// it still cannot, and the ladder has the reason.
+bool retry_level(Model& model, LevelSlot& slot, const Loading& with);
 
 /// `slot` is not loaded any more, or not at all. True: it was the model's last.
 bool end_loading(Model& model, const LevelSlot& slot);

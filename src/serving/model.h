@@ -16,15 +16,20 @@
 
 namespace gradus::serving {
 
-/// A level that is loaded: what runs it, where, and how its tensors map to the model's signature.
+/// A level that is loaded: what runs it, where, and the inputs it is warmed, measured and probed
+/// with.
 struct LevelRuntime {
   std::unique_ptr<runtime::Backend> backend;
-  RunLane* lane = nullptr;                // never null once published; owned by Lanes
-  std::vector<std::size_t> input_order;   // backend input i is the signature's input input_order[i]
-  std::vector<std::size_t> output_order;  // signature output i is the backend's output_order[i]
+  RunLane* lane = nullptr;  // never null once published; owned by Lanes
   bool on_gpu = false;
   std::string provider_used;
   double node_share = 0;  // of the graph's nodes on provider_used, 0..1
+  std::vector<Tensor> sample;
+  std::vector<TensorView> sample_views;
+
+  const runtime::Signature& signature() const { return backend->signature(); }
+  /// Runs the sample, all outputs.
+  Result<void> run_sample() const;
 };
 
 /// A level's place in the model; filled once, by a loader thread, while requests already run
@@ -53,6 +58,8 @@ class LevelSlot {
   }
 
   std::atomic<bool> probing{false};  // a probe of it waits or runs
+  std::atomic<bool> gone{false};     // its worker is lost, and the level not yet back in another
+  std::atomic<bool> differs{false};  // from the best level: it is none of this model's
 
  private:
   std::unique_ptr<const LevelRuntime> runtime_;
@@ -73,38 +80,19 @@ class Model {
   std::vector<std::unique_ptr<LevelSlot>> levels;  // ascending by level; fixed after construction
   LadderDriver ladder;
 
-  /// Null until a level is loaded; set once by the first, then constant.
-  const runtime::Signature* signature() const { return published_.load(std::memory_order_acquire); }
-  /// The first call sets the signature; later ones check that the level's agrees.
-  /// @return how the level's tensors map, or kInvalid saying what differs
-  struct TensorOrder {
-    std::vector<std::size_t> inputs, outputs;  // as in LevelRuntime
-  };
-  Result<TensorOrder> adopt(const runtime::Signature& of_level);
+  /// Of the best level that is loaded; null until one is.
+  const runtime::Signature* signature() const;
 
   LevelSlot* slot(int level) const;  // null: no such level
 
   std::atomic<int> loading;      // levels that have neither come up nor failed yet …
   std::atomic<int> cpu_loading;  // … of those that no GPU provider may run
   Mutex arrival;                 // loader threads take turns to warm and measure levels
-
-  /// Inputs that every level is warmed, measured and probed with, in the signature's order; empty
-  /// until a level is loaded, constant from then on.
-  std::span<const TensorView> sample() const { return sample_views_; }
-  /// Before the first level is published. @param size as runtime::sample_inputs takes it
-  void set_sample(std::int64_t size);
-
- private:
-  mutable Mutex mutex_;
-  std::unique_ptr<const runtime::Signature> signature_ GUARDED_BY(mutex_);
-  std::atomic<const runtime::Signature*> published_{nullptr};
-  std::vector<Tensor> sample_;
-  std::vector<TensorView> sample_views_;
+  std::int64_t sample_size GUARDED_BY(arrival) = 0;  // runtime::sample_inputs; 0: not found yet
 };
 
-/// Runs a loaded level: `inputs` and the result are in the order of the model's signature,
-/// `outputs` are indices into it.
-Result<std::vector<Tensor>> run_level(const LevelRuntime& level, std::span<const TensorView> inputs,
-                                      std::span<const std::size_t> outputs);
+/// What keeps two levels from being levels of one model: names, types or ranks that differ; "" if
+/// nothing does. Dimensions may differ: a level that cannot take a request passes it on.
+std::string difference(const runtime::Signature& better, const runtime::Signature& worse);
 
 }  // namespace gradus::serving

@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include <numeric>
-
 #include "serving/run_lane.h"
 
 namespace gradus::serving {
@@ -14,10 +12,8 @@ using namespace std::chrono_literals;
 constexpr auto kRound = 200ms;  // how finely probes and ticks are timed
 
 void probe(Model& model, LevelSlot& slot, const Clock& clock) {
-  std::vector<std::size_t> outputs(model.signature()->outputs.size());
-  std::iota(outputs.begin(), outputs.end(), std::size_t{0});
   const TimePoint begun = clock.now();
-  const bool ok = run_level(*slot.runtime(), model.sample(), outputs).has_value();
+  const bool ok = slot.runtime()->run_sample().has_value();
   const TimePoint ended = clock.now();
   slot.probing = false;
   model.ladder.tell(
@@ -59,7 +55,7 @@ void Prober::round() {
     LevelSlot& slot = *watched.slot;
     if (&slot == model.levels.front().get()) model.ladder.tick();
     const TimePoint now = clock_.now();
-    if (slot.runtime() == nullptr || now < watched.next) continue;
+    if (slot.runtime() == nullptr || slot.gone || slot.differs || now < watched.next) continue;
     if (slot.probing || !model.ladder.wants_probe(slot.config.level)) continue;
     slot.probing = true;
     watched.next = now + model.config.policy.probe_every;

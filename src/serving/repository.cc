@@ -76,6 +76,10 @@ Result<std::vector<ModelFolder>> scan_repositories(const config::ServerConfig& s
       const std::string name = entry->path().filename().string();
       std::error_code ignored;
       if (name.starts_with('.') || !entry->is_directory(ignored)) continue;
+      if (version_number(name) && config::find_variants(entry->path()).model) {
+        return fail(Code::kInvalid, "model repository '" + root + "': holds version folder " +
+                                        name + ": it looks like a model, give the folder above it");
+      }
       const auto [at, added] = found.try_emplace(name, ModelFolder{});
       if (added) {
         at->second = read_model(entry->path(), server);

@@ -2,7 +2,10 @@
 
 #include <pthread.h>
 
+#include <exception>
 #include <utility>
+
+#include "base/log.h"
 
 namespace gradus::serving {
 
@@ -66,7 +69,11 @@ void RunLane::work() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    job();
+    try {
+      job();
+    } catch (const std::exception& error) {  // for want of memory; the request answers as it dies
+      log::error("a request was dropped: " + std::string(error.what()));
+    }
   }
 }
 

@@ -81,7 +81,24 @@ std::string missing_of(const Model& model, const ladder::Status& status) {
   return text;
 }
 
-void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& status) {
+void write_worker(Json& json, const worker::WorkerStatus& worker) {
+  json.open('{');
+  json.key("device").text(worker.device);
+  json.key("pid");
+  worker.pid ? json.raw(std::to_string(*worker.pid)) : json.raw("null");
+  json.key("state").text(to_string(worker.state));
+  json.key("restarts").raw(std::to_string(worker.restarts));
+  json.key("last_fault");
+  worker.last_fault ? json.text(worker.last_fault->text) : json.raw("null");
+  json.key("class");
+  worker.last_fault ? json.text(to_string(worker.last_fault->cause)) : json.raw("null");
+  json.key("uptime_ms").number(to_ms(worker.uptime));
+  json.key("abandoned").raw(std::to_string(worker.abandoned));
+  json.close('}');
+}
+
+void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& status,
+                 const Workers* workers) {
   const config::LevelConfig& config = slot.config;
   const LevelRuntime* const runtime = slot.runtime();
   json.open('{');
@@ -104,6 +121,12 @@ void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& s
   status.p99 ? json.number(to_ms(*status.p99)) : json.raw("null");
   json.key("served").raw(std::to_string(status.served));
   json.key("failed").raw(std::to_string(status.failed));
+  std::optional<worker::WorkerStatus> worker;
+  if (workers != nullptr && config::is_isolated(config)) {
+    worker = workers->of(Workers::device_of(config));
+  }
+  json.key("worker");
+  worker ? write_worker(json, *worker) : static_cast<void>(json.raw("null"));
   json.close('}');
 }
 
@@ -130,7 +153,7 @@ std::string why_not_served(const Model& model) {
          missing;
 }
 
-std::string ladder_json(const Model& model) {
+std::string ladder_json(const Model& model, const Workers* workers) {
   const ladder::Status status = model.ladder.status();
   Json json;
   json.open('{');
@@ -142,7 +165,7 @@ std::string ladder_json(const Model& model) {
   json.key("urgent").boolean(status.urgent);
   json.key("levels").open('[');
   for (const ladder::LevelStatus& level : status.levels) {
-    write_level(json, *model.slot(level.level), level);
+    write_level(json, *model.slot(level.level), level, workers);
   }
   json.close(']');
   json.key("transitions").open('[');
@@ -154,6 +177,16 @@ std::string ladder_json(const Model& model) {
     json.key("cause").text(ladder::to_string(move.transition.cause));
     json.key("evidence").text(move.transition.evidence);
     json.close('}');
+  }
+  json.close(']').close('}');
+  return json.take();
+}
+
+std::string workers_json(const Workers* workers) {
+  Json json;
+  json.open('{').key("workers").open('[');
+  if (workers != nullptr) {
+    for (const worker::WorkerStatus& worker : workers->all()) write_worker(json, worker);
   }
   json.close(']').close('}');
   return json.take();

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "serving/model.h"
+#include "serving/workers.h"
 
 namespace gradus::serving {
 
@@ -19,6 +20,10 @@ std::string missing_levels(const Model& model);
 std::string why_not_served(const Model& model);
 
 /// The body of `GET /v2/models/{m}/ladder` (docs/ladder.md).
-std::string ladder_json(const Model& model);
+/// @param workers null: every level runs in this process
+std::string ladder_json(const Model& model, const Workers* workers);
+
+/// The body of `GET /v2/workers`.
+std::string workers_json(const Workers* workers);
 
 }  // namespace gradus::serving

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "api/http/http_server.h"
@@ -46,20 +47,24 @@ bool any_allows_software_gpu(const std::vector<serving::ModelFolder>& models) {
   });
 }
 
+// `timeout` and shells signal a process and then its group: what comes so soon is the same wish.
+constexpr auto kSameSignal = 500ms;
+
 // True: all was answered and it grew quiet; false: the grace time is over. Does not return when a
 // second signal comes.
 bool drain(api::HttpServer& http, const serving::LadderEngine& engine,
            const TerminationSignals& signals, Duration grace, const Clock& clock) {
   http.drain();
-  const TimePoint end = clock.now() + grace;
-  TimePoint busy = clock.now();
+  const TimePoint begun = clock.now();
+  const TimePoint end = begun + grace;
+  TimePoint busy = begun;
   std::uint64_t seen = engine.inferences();
   while (clock.now() < end) {
     const std::uint64_t inferences = engine.inferences();
     if (inferences != seen || http.connections() > 0) busy = clock.now();
     seen = inferences;
     if (clock.now() - busy >= kQuiet) return true;
-    if (signals.wait_for(20ms)) {
+    if (signals.wait_for(20ms) && clock.now() - begun > kSameSignal) {
       log::warning("a second signal: leaving at once");
       std::_Exit(1);
     }
@@ -67,21 +72,50 @@ bool drain(api::HttpServer& http, const serving::LadderEngine& engine,
   return http.connections() == 0;
 }
 
+// Until it is destroyed a signal ends the process at once: there is nothing to drain yet.
+std::jthread leave_on_signal(const TerminationSignals& signals) {
+  return std::jthread([&signals](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      if (signals.wait_for(50ms)) std::_Exit(0);
+    }
+  });
+}
+
+// An IPv6 address stands in brackets (RFC 3986, 3.2.2).
+std::string host_text(const std::string& address) {
+  return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+worker::Supervisor::Options worker_options(const config::ServerConfig& server, bool software_gpu) {
+  worker::Supervisor::Options options;
+  options.worker.greeting = {.version = kVersion,
+                             .log_level = server.log_level,
+                             .log_format = server.log_format,
+                             .allow_software_gpu = software_gpu,
+                             .provider_libraries = server.provider_libraries};
+  options.seed = static_cast<std::uint64_t>(wall_now().time_since_epoch().count());
+  return options;
+}
+
 int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> models) {
   const TerminationSignals signals;
   const Clock& clock = steady_clock();
   const int cpus = usable_cpus();
-  const auto runtime =
-      runtime::OrtRuntime::create({.provider_libraries = server.provider_libraries,
-                                   .verbose = log::enabled(log::Severity::kDebug),
-                                   .allow_software_gpu = any_allows_software_gpu(models)});
+  const bool software_gpu = any_allows_software_gpu(models);
+  std::jthread leaving = leave_on_signal(signals);  // loading a provider's library may hang
+  const auto runtime = runtime::OrtRuntime::create({.provider_libraries = server.provider_libraries,
+                                                    .verbose = log::enabled(log::Severity::kDebug),
+                                                    .allow_software_gpu = software_gpu});
   if (!runtime) {
     log::error(runtime.error().message);
     return 1;
   }
   serving::LadderEngine engine(
       std::move(models), [&](const runtime::LoadSpec& spec) { return (*runtime)->load(spec); },
-      {.cpus = cpus, .max_queue_size = server.max_queue_size}, clock);
+      {.cpus = cpus,
+       .max_queue_size = server.max_queue_size,
+       .workers = worker_options(server, software_gpu)},
+      clock);
   api::V2Routes routes(engine, server.http, kVersion);
   api::HttpServer http(server.http, routes, cpus, clock);
   const auto port = http.start();
@@ -89,13 +123,14 @@ int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> mo
     log::error(port.error().message);
     std::_Exit(1);
   }
-  log::info("listening on http://" + server.http.address + ":" + std::to_string(*port),
+  leaving = {};
+  log::info("listening on http://" + host_text(server.http.address) + ":" + std::to_string(*port),
             {{"onnxruntime", (*runtime)->version()}, {"cpus", std::to_string(cpus)}});
 
   signals.wait();
+  engine.begin_drain();
   log::info("draining: not ready any more; what is in flight and what still arrives is answered",
             {{"exit_timeout_ms", std::to_string(server.exit_timeout.count())}});
-  engine.begin_drain();
   const bool quiet = drain(http, engine, signals, server.exit_timeout, clock);
   http.stop(clock.now() + 1s);
   if (quiet) {

@@ -16,7 +16,8 @@ struct FakeLevel {
   /// Called with each run before it answers; an error makes the run fail with it.
   std::function<Result<void>()> before = [] { return Result<void>(); };
   std::atomic<int> runs{0};
-  float factor = 2;  // tells levels apart by their answers
+  float factor = 2;         // tells levels apart by their answers
+  std::string input = "x";  // before it is loaded
 };
 
 class FakeBackend final : public runtime::Backend {
@@ -40,7 +41,7 @@ class FakeBackend final : public runtime::Backend {
 
  private:
   const std::shared_ptr<FakeLevel> level_;
-  const runtime::Signature signature_{.inputs = {{"x", DType::kFp32, {-1}}},
+  const runtime::Signature signature_{.inputs = {{level_->input, DType::kFp32, {-1}}},
                                       .outputs = {{"y", DType::kFp32, {-1}}}};
   const std::vector<runtime::Placement> placement_{{"CPUExecutionProvider", 1}};
 };

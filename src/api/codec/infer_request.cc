@@ -201,7 +201,8 @@ Result<DecodedInfer> decode_infer(std::string_view model, std::string_view versi
   ondemand::parser parser;
   ondemand::document document;
   if (const auto error = parser.iterate(json).get(document)) {
-    return fail(Code::kInvalid, std::string("malformed JSON: ") + simdjson::error_message(error));
+    const Code code = error == simdjson::MEMALLOC ? Code::kUnavailable : Code::kInvalid;
+    return fail(code, std::string("malformed JSON: ") + simdjson::error_message(error));
   }
   JsonWalk walk(document, {json.data(), length}, limits.max_json_depth);
   ondemand::object root;

@@ -59,6 +59,7 @@ Result<Route> parse_route(std::string_view target) {
   if (path == "/v2") return Route{};
   if (path == "/v2/health/live") return Route{Endpoint::kLive, {}, {}};
   if (path == "/v2/health/ready") return Route{Endpoint::kReady, {}, {}};
+  if (path == "/v2/workers") return Route{Endpoint::kWorkers, {}, {}};
   constexpr std::string_view kModels = "/v2/models";
   if (!path.starts_with("/v2/models/")) return no_such_path(path);
 

@@ -17,6 +17,7 @@ enum class Endpoint : std::uint8_t {
   kModelReady,  // …/ready
   kLadder,      // …/ladder
   kInfer,       // …/infer
+  kWorkers,     // /v2/workers
 };
 
 struct Route {

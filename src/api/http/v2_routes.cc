@@ -13,10 +13,26 @@
 #include "api/codec/infer_response.h"
 #include "api/codec/metadata.h"
 #include "api/codec/status.h"
+#include "base/cpu_count.h"
 #include "base/log.h"
 
 namespace gradus::api {
+
+// What an inference request's headers say, taken out of them: they do not outlive handle().
+struct V2Routes::InferHeaders {
+  Coding body_coding = Coding::kIdentity;
+  Coding answer_coding = Coding::kIdentity;
+  std::optional<std::size_t> json_length;
+  std::optional<Duration> timeout;
+  int min_level = 0;
+  int max_level = std::numeric_limits<int>::max();
+  TimePoint arrival{};
+};
+
 namespace {
+
+// Large bodies that may wait for a decoder; each holds its memory.
+constexpr std::size_t kMostWaiting = 256;
 
 constexpr std::string_view kHeaderLength = "Inference-Header-Content-Length";
 
@@ -53,32 +69,59 @@ Result<std::optional<std::uint64_t>> number_header(const HttpRequest& request,
   return value;
 }
 
-// What the headers say beside the body: the stricter of header and parameter holds.
-Result<void> apply_headers(const HttpRequest& http, serving::Request& request) {
+Result<V2Routes::InferHeaders> read_headers(const HttpRequest& http, std::size_t max_input_size) {
   using std::chrono::milliseconds;
   constexpr auto kMostMs = std::chrono::duration_cast<milliseconds>(kLongestTimeout).count();
   constexpr std::uint64_t kMostLevel = std::numeric_limits<int>::max();
+  V2Routes::InferHeaders headers;
+  headers.arrival = http.arrival;
+  if (const auto encoding = http.header("Content-Encoding")) {
+    const auto coding = parse_content_encoding(*encoding);
+    if (!coding) return tl::unexpected(coding.error());
+    headers.body_coding = *coding;
+  }
+  headers.answer_coding = choose_coding(http.header("Accept-Encoding").value_or(""));
+  const bool plain = headers.body_coding == Coding::kIdentity;
+  const auto json_length =
+      number_header(http, kHeaderLength, 0, plain ? http.body.size() : max_input_size);
+  if (!json_length) return tl::unexpected(json_length.error());
+  if (*json_length) headers.json_length = static_cast<std::size_t>(**json_length);
   const auto timeout =
       number_header(http, "gradus-timeout-ms", 1, static_cast<std::uint64_t>(kMostMs));
   if (!timeout) return tl::unexpected(timeout.error());
+  if (*timeout) headers.timeout = milliseconds(**timeout);
   const auto min_level = number_header(http, "gradus-min-level", 0, kMostLevel);
   if (!min_level) return tl::unexpected(min_level.error());
+  if (*min_level) headers.min_level = static_cast<int>(**min_level);
   const auto max_level = number_header(http, "gradus-max-level", 0, kMostLevel);
   if (!max_level) return tl::unexpected(max_level.error());
+  if (*max_level) headers.max_level = static_cast<int>(**max_level);
+  return headers;
+}
 
-  request.arrival = http.arrival;
-  if (*timeout) {
-    const Duration given = milliseconds(**timeout);
-    request.timeout = std::min(request.timeout.value_or(given), given);
+// Of header and parameter the stricter holds.
+Result<void> apply(const V2Routes::InferHeaders& headers, serving::Request& request) {
+  request.arrival = headers.arrival;
+  if (headers.timeout) {
+    request.timeout = std::min(request.timeout.value_or(*headers.timeout), *headers.timeout);
   }
-  if (*min_level) request.min_level = std::max(request.min_level, static_cast<int>(**min_level));
-  if (*max_level) request.max_level = std::min(request.max_level, static_cast<int>(**max_level));
+  request.min_level = std::max(request.min_level, headers.min_level);
+  request.max_level = std::min(request.max_level, headers.max_level);
   if (request.min_level > request.max_level) {
     return fail(Code::kInvalid, "min_level " + std::to_string(request.min_level) +
                                     " is worse than max_level " +
                                     std::to_string(request.max_level));
   }
   return {};
+}
+
+// Decoding that takes milliseconds belongs on the decoders, so that the server's threads, which are
+// few, stay free for other connections: health among them.
+bool is_heavy(const V2Routes::InferHeaders& headers, std::size_t body_size) {
+  constexpr std::size_t kJson = 256 << 10;  // about half a millisecond
+  constexpr std::size_t kPacked = 1 << 10;  // deflate packs 1000 to 1 at best
+  return headers.body_coding != Coding::kIdentity ? body_size > kPacked
+                                                  : headers.json_length.value_or(body_size) > kJson;
 }
 
 Result<void> compress(Coding coding, HttpResponse& response) {
@@ -118,7 +161,8 @@ V2Routes::V2Routes(serving::Engine& engine, const config::HttpConfig& config, st
     : engine_(engine),
       max_input_size_(config.max_input_size),
       max_json_depth_(config.max_json_depth),
-      version_(std::move(version)) {}
+      version_(std::move(version)),
+      decoders_("decode", usable_cpus(), kMostWaiting) {}
 
 std::size_t V2Routes::body_offset(const HttpRequest& request) const {
   const auto length = number_header(request, kHeaderLength, 0, max_input_size_);
@@ -165,6 +209,8 @@ HttpResponse V2Routes::get(const Route& route) const {
       auto ladder = engine_.ladder_json(route.model, route.version);
       return ladder ? json(std::move(*ladder)) : refusal(ladder.error());
     }
+    case Endpoint::kWorkers:
+      return json(engine_.workers_json());
     case Endpoint::kInfer:
       break;
   }
@@ -172,42 +218,52 @@ HttpResponse V2Routes::get(const Route& route) const {
 }
 
 void V2Routes::infer(const Route& route, const HttpRequest& http, Reply reply) {
-  Body body{http.body, http.body_owner, http.readable_after};
-  if (const auto encoding = http.header("Content-Encoding")) {
-    const auto coding = http.header_conflicts("Content-Encoding")
-                            ? fail(Code::kInvalid, "header Content-Encoding comes twice")
-                            : parse_content_encoding(*encoding);
-    if (!coding) return reply(error_response(415, coding.error().message));
-    if (*coding != Coding::kIdentity) {
-      auto plain = inflate(*coding, body.bytes, max_input_size_);
-      if (!plain) {
-        const bool too_large = plain.error().code == Code::kOverloaded;
-        const int status = too_large ? 413 : http_status(plain.error().code);
-        return reply(error_response(status, plain.error().message));
-      }
-      const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*plain));
-      body = {*owner, owner, 0};
-    }
+  if (http.header_conflicts("Content-Encoding")) {
+    return reply(error_response(415, "header Content-Encoding comes twice"));
   }
-  const auto json_length = number_header(http, kHeaderLength, 0, body.bytes.size());
-  if (!json_length) return reply(refusal(json_length.error()));
+  if (const auto coding = parse_content_encoding(http.header("Content-Encoding").value_or(""));
+      !coding) {
+    return reply(error_response(415, coding.error().message));
+  }
+  auto headers = read_headers(http, max_input_size_);
+  if (!headers) return reply(refusal(headers.error()));
+  Body body{http.body, http.body_owner, http.readable_after};
+  if (!is_heavy(*headers, body.bytes.size())) {
+    return decode_and_infer(route, *headers, std::move(body), std::move(reply));
+  }
+  const bool taken = decoders_.try_push([this, route, headers = *headers, body, reply] {
+    decode_and_infer(route, headers, body, reply);
+  });
+  if (!taken) reply(refusal({Code::kOverloaded, "too many large requests wait to be decoded"}));
+}
 
+void V2Routes::decode_and_infer(const Route& route, const InferHeaders& headers, Body body,
+                                Reply reply) {
+  if (headers.body_coding != Coding::kIdentity) {
+    auto plain = inflate(headers.body_coding, body.bytes, max_input_size_);
+    if (!plain) {
+      const bool too_large = plain.error().code == Code::kOverloaded;
+      const int status = too_large ? 413 : http_status(plain.error().code);
+      return reply(error_response(status, plain.error().message));
+    }
+    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*plain));
+    body = {*owner, owner, 0};
+  }
   Result<DecodedInfer> decoded;
-  if (*json_length && **json_length == 0) {
+  if (headers.json_length == std::size_t{0}) {
     const auto info = engine_.model_info(route.model, route.version);
     if (!info) return reply(refusal(info.error()));
     decoded = decode_raw_infer(route.model, route.version, std::move(body), info->signature);
   } else {
-    decoded = decode_infer(route.model, route.version, std::move(body), *json_length,
+    decoded = decode_infer(route.model, route.version, std::move(body), headers.json_length,
                            DecodeLimits{max_json_depth_});
   }
   if (!decoded) return reply(refusal(decoded.error()));
-  if (auto applied = apply_headers(http, decoded->request); !applied) {
+  if (auto applied = apply(headers, decoded->request); !applied) {
     return reply(refusal(applied.error()));
   }
-  const Coding coding = choose_coding(http.header("Accept-Encoding").value_or(""));
   engine_.infer(std::move(decoded->request),
-                [reply = std::move(reply), coding,
+                [reply = std::move(reply), coding = headers.answer_coding,
                  forms = std::move(decoded->forms)](const Result<serving::Response>& result) {
                   try {
                     reply(answer(result, forms, coding));

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <string>
 
+#include "api/codec/infer_request.h"
 #include "api/http/http_message.h"
 #include "api/http/v2_path.h"
 #include "config/server_config.h"
 #include "serving/engine.h"
+#include "serving/run_lane.h"
 
 namespace gradus::api {
 
@@ -21,14 +23,18 @@ class V2Routes final : public Handler {
   std::size_t body_offset(const HttpRequest& request) const override;
   void handle(const HttpRequest& request, Reply reply) override;
 
+  struct InferHeaders;  // of the .cc file
+
  private:
   HttpResponse get(const Route& route) const;
   void infer(const Route& route, const HttpRequest& request, Reply reply);
+  void decode_and_infer(const Route& route, const InferHeaders& headers, Body body, Reply reply);
 
   serving::Engine& engine_;
   const std::size_t max_input_size_;
   const std::size_t max_json_depth_;
   const std::string version_;
+  serving::RunLane decoders_;  // last: its jobs use the rest
 };
 
 }  // namespace gradus::api

@@ -33,6 +33,13 @@ std::filesystem::path folder_of_onnxruntime() {
   return path.parent_path();
 }
 
+// ONNX Runtime reports its use, models' names among it, to its vendor unless this is set before the
+// environment exists. A server for other people's models must not.
+Ort::Env quiet_env() {
+  setenv("ORT_DISABLE_TELEMETRY", "1", 1);
+  return Ort::Env(ORT_LOGGING_LEVEL_WARNING, "gradus", write_ort_log, nullptr);
+}
+
 }  // namespace
 
 std::shared_ptr<Environment> Environment::make(const OrtRuntime::Options& options) {
@@ -51,9 +58,7 @@ Environment::~Environment() {
 }
 
 Environment::Environment(const OrtRuntime::Options& options)
-    : verbose_(options.verbose),
-      env_(ORT_LOGGING_LEVEL_WARNING, "gradus", write_ort_log, nullptr),
-      built_in_(Ort::GetAvailableProviders()) {
+    : verbose_(options.verbose), env_(quiet_env()), built_in_(Ort::GetAvailableProviders()) {
   // The WebGPU plugin reads it when it is registered; a variable is the only way to tell it.
   if (options.allow_software_gpu) setenv("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1", 1);
   for (const auto& [provider, library] : options.provider_libraries) {

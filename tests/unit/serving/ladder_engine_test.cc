@@ -165,17 +165,48 @@ TEST_F(LadderEngineTest, WhenEveryLevelFailsTheErrorNamesEachWithItsReason) {
             "level 1 'cpu': fault 1; level 2 'small': fault 2");
 }
 
-TEST_F(LadderEngineTest, ARequestTheModelRefusesIsNoFailureOfTheLevel) {
+TEST_F(LadderEngineTest, ARequestThatEveryLevelRefusesIsTheClientsAndNoFailureOfALevel) {
   start_and_load();
-  const int before = levels_[1]->runs;
-  levels_[0]->before = [] { return Result<void>(fail(Code::kInvalid, "bad shape")); };
+  for (int i = 0; i < 3; ++i) {
+    levels_[i]->before = [i] {
+      return Result<void>(fail(Code::kInvalid, "bad shape " + std::to_string(i)));
+    };
+  }
   for (int i = 0; i < 5; ++i) {
     const auto response = infer();
     ASSERT_FALSE(response);
     EXPECT_EQ(response.error().code, Code::kInvalid);
+    EXPECT_EQ(response.error().message, "model 'm': bad shape 0");
   }
   EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"current_level\":0"));
-  EXPECT_EQ(levels_[1]->runs, before) << "other levels are not asked";
+  EXPECT_THAT(*engine_->ladder_json("m", ""), testing::Not(HasSubstr("\"breaker\":\"open\"")));
+}
+
+TEST_F(LadderEngineTest, ALevelThatCannotTakeARequestPassesItOn) {
+  start_and_load();
+  levels_[0]->before = [] { return Result<void>(fail(Code::kInvalid, "batch of 1 only")); };
+  const auto response = infer();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->origin.level, 1);
+}
+
+TEST_F(LadderEngineTest, TheBestLevelSaysWhatTheModelIs) {
+  levels_[1]->input = "image";  // levels 0 and 2 have `x`
+  start_and_load();
+  EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("has no input 'x' as a better level has"));
+  levels_[0]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };
+  const auto response = infer();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->origin.level, 2);
+}
+
+TEST_F(LadderEngineTest, AMalformedRequestNeverReachesALevel) {
+  start_and_load();
+  const int before = levels_[0]->runs;
+  Request bad = request();
+  bad.inputs[0].name = "z";
+  EXPECT_EQ(infer(bad).error().message, "model 'm': unknown input 'z'; the model's inputs are 'x'");
+  EXPECT_EQ(levels_[0]->runs, before);
 }
 
 TEST_F(LadderEngineTest, ARequestStaysWithinTheLevelsItAccepts) {

@@ -32,6 +32,7 @@ class FakeEngine final : public serving::Engine {
     if (auto known = check(model, version); !known) return tl::unexpected(known.error());
     return info;
   }
+  std::string workers_json() const override { return R"({"workers":[]})"; }
   Result<std::string> ladder_json(std::string_view model, std::string_view version) const override {
     if (auto known = check(model, version); !known) return tl::unexpected(known.error());
     return R"({"model":"m","current_level":1})";

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <thread>
+
 #include <cstring>
 #include <thread>
 
@@ -157,6 +160,23 @@ TEST_F(V2Infer, CompressedBodiesThatCannotBeReadAreRefused) {
   ASSERT_LT(bomb.request.body.size(), 1000u);
   EXPECT_EQ(bomb.with("Content-Encoding", "gzip").on(strict).status, 413);
   EXPECT_FALSE(engine_.last_request);
+}
+
+TEST_F(V2Infer, ALargeBodyIsDecodedElsewhereSoThatTheServersThreadsStayFree) {
+  struct Sink final : ReplySink {
+    void send(HttpResponse response) override {
+      said.set_value({std::this_thread::get_id(), response.status});
+    }
+    std::promise<std::pair<std::thread::id, int>> said;
+  };
+  const auto sink = std::make_shared<Sink>();
+  const std::string large =
+      kJson.substr(0, kJson.size() - 1) + R"(,"padding":")" + std::string(300'000, 'x') + "\"}";
+  Call call = post(large);
+  routes_.handle(call.request, Reply(sink));
+  const auto [thread, status] = sink->said.get_future().get();
+  EXPECT_EQ(status, 200);
+  EXPECT_NE(thread, std::this_thread::get_id());
 }
 
 TEST_F(V2Infer, TheShorterTimeoutHolds) {

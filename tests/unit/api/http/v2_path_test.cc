@@ -15,6 +15,7 @@ TEST(V2Path, KnowsEveryPath) {
       {"/v2?a=b", Endpoint::kServer, "", ""},
       {"/v2/health/live", Endpoint::kLive, "", ""},
       {"/v2/health/ready", Endpoint::kReady, "", ""},
+      {"/v2/workers", Endpoint::kWorkers, "", ""},
       {"/v2/models/m", Endpoint::kModel, "m", ""},
       {"/v2/models/m/ready", Endpoint::kModelReady, "m", ""},
       {"/v2/models/m/ladder?x", Endpoint::kLadder, "m", ""},

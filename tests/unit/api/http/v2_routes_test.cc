@@ -47,6 +47,11 @@ TEST_F(V2RoutesTest, AModelIsDescribed) {
   EXPECT_THAT(get("/v2/models/m/ladder").head, HasSubstr(R"("current_level":1)"));
 }
 
+TEST_F(V2RoutesTest, WorkersAreListed) {
+  EXPECT_EQ(get("/v2/workers").status, 200);
+  EXPECT_THAT(get("/v2/workers").head, HasSubstr(R"("workers":[])"));
+}
+
 TEST_F(V2RoutesTest, AModelIsReadyOrSaysWhyNot) {
   EXPECT_EQ(get("/v2/models/m/ready").status, 200);
   EXPECT_THAT(get("/v2/models/m/ready").head, HasSubstr(R"("ready":true)"));

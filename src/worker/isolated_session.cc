@@ -1,0 +1,123 @@
+#include "worker/isolated_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/fault_class.h"
+
+namespace gradus::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kOutOfMemoryInARow = 3;
+constexpr auto kUnloadLimit = 10s;
+
+std::uint64_t shape_key(std::span<const TensorView> inputs) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  for (const TensorView& input : inputs) {
+    mix(input.shape.size());
+    for (const std::int64_t dim : input.shape) mix(static_cast<std::uint64_t>(dim));
+  }
+  return hash;
+}
+
+bool same(const std::vector<runtime::TensorSpec>& a, const std::vector<runtime::TensorSpec>& b) {
+  return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
+    return one.name == other.name && one.dtype == other.dtype && one.shape == other.shape;
+  });
+}
+
+}  // namespace
+
+IsolatedSession::IsolatedSession(runtime::LoadSpec spec, Duration target, LoadedFacts facts,
+                                 const Clock& clock)
+    : spec_(std::move(spec)), target_(target), facts_(std::move(facts)), clock_(clock) {}
+
+Result<void> IsolatedSession::move_to(std::shared_ptr<Worker> worker,
+                                      const Worker::Session& session) {
+  if (!same(session.facts.signature.inputs, facts_.signature.inputs) ||
+      !same(session.facts.signature.outputs, facts_.signature.outputs)) {
+    return fail(Code::kUnavailable,
+                spec_.file.string() + " has other inputs or outputs than when it was first loaded");
+  }
+  const MutexLock lock(mutex_);
+  worker_ = std::move(worker);
+  session_ = session.id;
+  times_ = {};
+  out_of_memory_ = 0;
+  return {};
+}
+
+void IsolatedSession::detach(const std::string& reason) {
+  std::shared_ptr<Worker> last;  // ends outside the lock
+  const MutexLock lock(mutex_);
+  last = std::move(worker_);
+  worker_ = nullptr;
+  reason_ = reason;
+}
+
+void IsolatedSession::unload() {
+  std::shared_ptr<Worker> worker;
+  std::uint64_t session = 0;
+  {
+    const MutexLock lock(mutex_);
+    worker = std::exchange(worker_, nullptr);
+    session = session_;
+    reason_ = "unloaded";
+  }
+  if (worker != nullptr) worker->unload(session, kUnloadLimit);
+}
+
+Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inputs,
+                                                 std::span<const std::size_t> outputs) {
+  const std::uint64_t shape = shape_key(inputs);
+  std::shared_ptr<Worker> worker;
+  std::uint64_t session = 0;
+  ShapeTimes::Times times;
+  {
+    const MutexLock lock(mutex_);
+    if (worker_ == nullptr) return fail(Code::kUnavailable, reason_);
+    worker = worker_;
+    session = session_;
+    times = times_.of(shape);
+  }
+  const TimePoint begun = clock_.now();
+  auto tensors = worker->run(session, inputs, outputs, max_run(target_, times.runs, times.slowest));
+  if (!tensors) {
+    judge(*worker, tensors.error());
+    return tensors;
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if ((*tensors)[i].dtype != facts_.signature.outputs[outputs[i]].dtype) {
+      return tl::unexpected(
+          worker->lose(Loss::Cause::kProtocol, "was killed: an output has another type"));
+    }
+  }
+  const MutexLock lock(mutex_);
+  if (worker_ == worker) {
+    times_.add(shape, clock_.now() - begun);
+    out_of_memory_ = 0;
+  }
+  return tensors;
+}
+
+void IsolatedSession::judge(Worker& worker, const Error& error) {
+  const runtime::FaultClass fault = runtime::fault_class(error);
+  if (fault == runtime::FaultClass::kSticky) {
+    worker.lose(Loss::Cause::kSticky, "was replaced: " + error.message);
+    return;
+  }
+  int in_a_row = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (fault != runtime::FaultClass::kOutOfMemory) return;
+    in_a_row = ++out_of_memory_;
+  }
+  if (in_a_row >= kOutOfMemoryInARow) {
+    worker.lose(Loss::Cause::kOutOfMemory, "was replaced: " + error.message);
+  }
+}
+
+}  // namespace gradus::worker

@@ -1,0 +1,35 @@
+// When a dead worker is started again. Pure: times and chance come in as data.
+#pragma once
+#include <cstddef>
+#include <deque>
+
+#include "base/clock.h"
+
+namespace gradus::worker {
+
+struct RestartPolicy {
+  Duration first = std::chrono::milliseconds(100);  // wait before the first restart, then doubled
+  Duration cap = std::chrono::seconds(30);
+  double jitter = 0.25;         // each wait is off by up to this share of it, either way
+  std::size_t loop_deaths = 5;  // so many deaths …
+  Duration loop_window = std::chrono::seconds(60);  // … within this are a crash loop …
+  Duration loop_pause = std::chrono::seconds(60);   // … after which the wait is at least this
+};
+
+struct RestartState {
+  int in_a_row = 0;              // deaths since a probe last succeeded
+  std::deque<TimePoint> deaths;  // in the window, oldest first
+};
+
+struct Restart {
+  Duration wait{};
+  bool crash_loop = false;
+};
+
+/// A worker died, or did not come up. @param chance in [0, 1)
+Restart after_death(RestartState& state, const RestartPolicy& policy, TimePoint at, double chance);
+
+/// A run of a restarted worker succeeded: the next death waits shortly again.
+void after_probe(RestartState& state);
+
+}  // namespace gradus::worker

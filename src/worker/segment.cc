@@ -1,0 +1,73 @@
+#include "worker/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "worker/wire.h"
+
+namespace gradus::worker {
+namespace {
+
+constexpr std::size_t kGrain = 64 * 1024;
+
+#ifndef F_SEAL_FUTURE_WRITE
+constexpr int F_SEAL_FUTURE_WRITE = 0x0010;
+#endif
+
+// A quarter more than asked for, so that requests that grow little by little rarely need a new one.
+std::size_t roomy(std::size_t bytes) {
+  return (std::max(bytes + bytes / 4, std::size_t{1}) + kGrain - 1) / kGrain * kGrain;
+}
+
+tl::unexpected<Error> no_memory(std::size_t bytes, int error) {
+  return fail(Code::kUnavailable,
+              "no shared memory of " + std::to_string(bytes) + " bytes: " + std::strerror(error));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Segment>> Segment::make(std::size_t bytes) {
+  if (bytes > kMaxSegment) return no_memory(bytes, EFBIG);
+  const std::size_t size = roomy(bytes);
+  Fd fd(memfd_create("gradus", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Allocated here and now: a page that is missing later would be a SIGBUS.
+  if (!fd || fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0) {
+    return no_memory(size, errno);
+  }
+  void* const at =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (at == MAP_FAILED) return no_memory(size, errno);
+  const std::span<std::byte> data(static_cast<std::byte*>(at), size);
+  std::shared_ptr<Segment> made(new Segment(std::move(fd), data));
+  if (fcntl(made->fd(), F_ADD_SEALS,
+            F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return no_memory(size, errno);
+  }
+  return made;
+}
+
+Result<std::shared_ptr<const Segment>> Segment::open(const Fd& fd) {
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  struct stat about {};
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &about) != 0) {
+    return fail(Code::kInternal, "what came as shared memory is none of fixed size");
+  }
+  const auto size = static_cast<std::uint64_t>(about.st_size);
+  if (size == 0 || size > kMaxSegment) {
+    return fail(Code::kInternal, "shared memory of " + std::to_string(size) + " bytes came");
+  }
+  void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (at == MAP_FAILED) return no_memory(size, errno);
+  return std::shared_ptr<const Segment>(
+      new Segment(Fd(), std::span<std::byte>(static_cast<std::byte*>(at), size)));
+}
+
+Segment::~Segment() { munmap(data_.data(), data_.size()); }
+
+}  // namespace gradus::worker

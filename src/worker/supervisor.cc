@@ -1,0 +1,362 @@
+#include "worker/supervisor.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/log.h"
+#include "runtime/sample_inputs.h"
+
+namespace gradus::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kRetireLimit = 1s;
+
+// What a model's owner holds: ends the session when it goes.
+class Handle final : public runtime::Backend {
+ public:
+  explicit Handle(std::shared_ptr<IsolatedSession> session) : session_(std::move(session)) {}
+  ~Handle() override { session_->unload(); }
+  const runtime::Signature& signature() const override { return session_->signature(); }
+  const std::vector<runtime::Placement>& placement() const override {
+    return session_->placement();
+  }
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  std::span<const std::size_t> outputs) override {
+    return session_->run(inputs, outputs);
+  }
+
+ private:
+  const std::shared_ptr<IsolatedSession> session_;
+};
+
+std::string seconds_text(Duration d) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+}
+
+}  // namespace
+
+std::string_view to_string(WorkerState state) {
+  switch (state) {
+    case WorkerState::kIdle:
+      return "idle";
+    case WorkerState::kStarting:
+      return "starting";
+    case WorkerState::kRunning:
+      return "running";
+    case WorkerState::kWaiting:
+      return "waiting";
+    case WorkerState::kCrashLoop:
+      return "crash_loop";
+    case WorkerState::kStopped:
+      return "stopped";
+  }
+  std::abort();
+}
+
+Supervisor::Supervisor(Options options, const Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      random_(options_.seed) {
+  thread_ = std::jthread([this] { watch(); });
+  pthread_setname_np(thread_.native_handle(), "supervisor");
+}
+
+Supervisor::~Supervisor() { stop(); }
+
+void Supervisor::stop() {
+  std::shared_ptr<Worker> starting;
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    if (state_ == WorkerState::kStarting) starting = worker_;
+  }
+  if (starting != nullptr) starting->lose(Loss::Cause::kStopped, "was stopped");  // ends its loads
+  wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<runtime::Loaded> Supervisor::load(const runtime::LoadSpec& spec, Duration target,
+                                         LevelHooks hooks) {
+  {
+    const MutexLock lock(mutex_);
+    ++loading_;
+  }
+  auto loaded = load_in_worker(spec, target, std::move(hooks));
+  {
+    const MutexLock lock(mutex_);
+    --loading_;
+  }
+  wake();
+  return loaded;
+}
+
+Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec, Duration target,
+                                                   LevelHooks hooks) {
+  std::shared_ptr<Worker> worker;
+  {
+    const MutexLock lock(mutex_);
+    wake();
+    const std::uint32_t starts = starts_;
+    while (!stopping_ && !usable() && state_ != WorkerState::kCrashLoop &&
+           (starts_ == starts || state_ == WorkerState::kStarting)) {
+      changed_.wait(mutex_);
+    }
+    if (!usable()) {
+      return fail(Code::kUnavailable, last_fault_ ? last_fault_->text : "the worker was stopped");
+    }
+    worker = worker_;
+  }
+  auto loaded = worker->load(spec, options_.load_limit);
+  if (!loaded) return tl::unexpected(loaded.error());
+  auto session = std::make_shared<IsolatedSession>(spec, target, loaded->facts, clock_);
+  if (const auto moved = session->move_to(worker, *loaded); !moved) {
+    return tl::unexpected(moved.error());
+  }
+  const MutexLock lock(mutex_);
+  // Lost in the meantime: its levels have been told, this one among them by this error.
+  if (worker_ != worker) {
+    const auto loss = worker->loss();
+    return fail(Code::kUnavailable, loss ? loss->text : "the worker was replaced");
+  }
+  seats_.push_back({session, std::move(hooks)});
+  return runtime::Loaded{.backend = std::make_unique<Handle>(std::move(session)),
+                         .provider_used = std::move(loaded->facts.provider_used),
+                         .node_share = loaded->facts.node_share,
+                         .failures = std::move(loaded->facts.failures)};
+}
+
+bool Supervisor::wanted() {
+  std::erase_if(seats_, [](const Seat& seat) { return seat.session.expired(); });
+  return loading_ > 0 || !seats_.empty();
+}
+
+// Somebody asked for a load just as the worker was to end for want of any.
+bool Supervisor::still_used() const {
+  const MutexLock lock(mutex_);
+  return !stopping_ && usable();
+}
+
+bool Supervisor::retire() {
+  std::shared_ptr<Worker> worker;
+  {
+    const MutexLock lock(mutex_);
+    if (stopping_ || wanted() || !usable()) return false;
+    worker = std::exchange(worker_, nullptr);
+  }
+  if (!worker->stop(kRetireLimit)) abandoned_.push_back(std::move(worker));
+  return true;
+}
+
+bool Supervisor::usable() const { return worker_ != nullptr && !worker_->loss(); }
+
+WorkerStatus Supervisor::status() const {
+  const MutexLock lock(mutex_);
+  WorkerStatus status{.device = options_.worker.greeting.device,
+                      .state = state_,
+                      .restarts = starts_ > 0 ? starts_ - 1 : 0,
+                      .last_fault = last_fault_,
+                      .abandoned = abandoned_count_};
+  if (worker_ != nullptr) {
+    status.pid = worker_->pid();
+    status.uptime = clock_.now() - up_since_;
+  }
+  return status;
+}
+
+void Supervisor::watch() {
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      if (!stopping_ && !wanted()) state_ = WorkerState::kIdle;
+      while (!stopping_ && !wanted()) changed_.wait(mutex_);
+      if (stopping_) break;
+    }
+    come_up();
+    bool retired = false;
+    do {
+      run_until_unwanted();
+      retired = retire();
+    } while (!retired && still_used());
+    if (retired) continue;
+    std::shared_ptr<Worker> worker;
+    {
+      const MutexLock lock(mutex_);
+      if (stopping_) break;
+      worker = std::exchange(worker_, nullptr);
+    }
+    Loss loss{Loss::Cause::kStart, "it did not start"};
+    if (worker != nullptr) {
+      loss = *worker->loss();
+    } else {
+      const MutexLock lock(mutex_);
+      if (last_fault_) loss = *last_fault_;
+    }
+    after_loss(loss);
+    if (worker != nullptr && !worker->wait_dead(options_.kill_limit)) {
+      log::error(loss.text + ", but does not die; it is left alone");
+      abandoned_.push_back(std::move(worker));
+    }
+  }
+  std::shared_ptr<Worker> worker;
+  {
+    const MutexLock lock(mutex_);
+    worker = std::exchange(worker_, nullptr);
+    state_ = WorkerState::kStopped;
+  }
+  for (const Seat& seat : seats()) {
+    if (const auto session = seat.session.lock()) session->detach("the worker was stopped");
+  }
+  if (worker != nullptr && !worker->stop(1s)) log::error("a worker does not die; it is left alone");
+  changed_.notify_all();
+}
+
+void Supervisor::come_up() {
+  set_state(WorkerState::kStarting);
+  auto started = Worker::start(options_.worker);
+  if (!started) {
+    const MutexLock lock(mutex_);
+    ++starts_;
+    last_fault_ = Loss{Loss::Cause::kStart, started.error().message};
+    return;
+  }
+  const std::shared_ptr<Worker> worker = std::move(*started);
+  worker->on_loss = [this] { wake(); };
+  log::info("worker of device '" + options_.worker.greeting.device + "' runs",
+            {{"pid", std::to_string(worker->pid())}});
+  const std::vector<Seat> waiting = seats();
+  std::size_t back = 0;
+  {
+    const MutexLock lock(mutex_);
+    ++starts_;
+    up_since_ = clock_.now();
+    worker_ = worker;
+  }
+  for (const Seat& seat : waiting) {
+    if (worker->check_death()) return;
+    if (reload(worker, seat)) ++back;
+  }
+  if (!waiting.empty() && back == 0) {
+    worker->lose(Loss::Cause::kStart, "was stopped: nothing could be loaded in it");
+    return;
+  }
+  set_state(WorkerState::kRunning);
+  changed_.notify_all();
+}
+
+bool Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat) {
+  const auto session = seat.session.lock();
+  if (session == nullptr) return true;
+  const auto failed = [&](const std::string& why) {
+    session->detach(why);
+    log::warning("not loaded again: " + why, {{"file", session->spec().file.string()}});
+    return false;
+  };
+  const auto loaded = worker->load(session->spec(), options_.load_limit);
+  if (!loaded) return failed(loaded.error().message);
+  if (const auto moved = session->move_to(worker, *loaded); !moved) {
+    return failed(moved.error().message);
+  }
+  if (const auto probe = runtime::find_sample(*session); !probe) {
+    return failed("the probe run failed: " + probe.error().message);
+  }
+  after_probe(restart_);
+  seat.hooks.back();
+  return true;
+}
+
+void Supervisor::run_until_unwanted() {
+  std::shared_ptr<Worker> worker;
+  {
+    const MutexLock lock(mutex_);
+    worker = worker_;
+  }
+  if (worker == nullptr) return;
+  TimePoint next_ping = clock_.now() + options_.ping_every;
+  for (;;) {
+    if (worker->check_death()) return;
+    {
+      const MutexLock lock(mutex_);
+      if (stopping_ || !wanted()) return;
+    }
+    const TimePoint now = clock_.now();
+    if (now >= next_ping) {
+      if (!worker->ping(options_.ping_limit) && !worker->check_death()) {
+        worker->lose(Loss::Cause::kHung, "did not answer a ping for " +
+                                             seconds_text(options_.ping_limit) +
+                                             " ms and was killed");
+      }
+      next_ping = clock_.now() + options_.ping_every;
+      continue;
+    }
+    wait_readable({worker->death_fd(), wake_.get()}, next_ping - now);
+    drain_wake();
+  }
+}
+
+void Supervisor::after_loss(const Loss& loss) {
+  const double chance = std::uniform_real_distribution<>(0, 1)(random_);
+  const Restart next = after_death(restart_, options_.restart, clock_.now(), chance);
+  {
+    const MutexLock lock(mutex_);
+    last_fault_ = loss;
+  }
+  for (const Seat& seat : seats()) {
+    const auto session = seat.session.lock();
+    if (session == nullptr) continue;
+    session->detach(loss.text);
+    seat.hooks.lost(loss);
+  }
+  log::error(
+      loss.text + (next.crash_loop ? "; it keeps dying, the next start waits" : ""),
+      {{"class", std::string(to_string(loss.cause))}, {"restart_in_ms", seconds_text(next.wait)}});
+  set_state(next.crash_loop ? WorkerState::kCrashLoop : WorkerState::kWaiting);
+  wait_until(clock_.now() + next.wait);
+}
+
+void Supervisor::wait_until(TimePoint end) {
+  for (;;) {
+    std::erase_if(abandoned_,
+                  [](const auto& worker) { return worker->wait_dead(Duration::zero()); });
+    {
+      const MutexLock lock(mutex_);
+      abandoned_count_ = static_cast<int>(abandoned_.size());
+      if (stopping_) return;
+    }
+    const TimePoint now = clock_.now();
+    if (now >= end) return;
+    wait_readable({wake_.get()}, end - now);
+    drain_wake();
+  }
+}
+
+void Supervisor::set_state(WorkerState state) {
+  {
+    const MutexLock lock(mutex_);
+    state_ = state;
+  }
+  changed_.notify_all();
+}
+
+std::vector<Supervisor::Seat> Supervisor::seats() {
+  const MutexLock lock(mutex_);
+  return seats_;
+}
+
+void Supervisor::wake() {
+  eventfd_write(wake_.get(), 1);
+  changed_.notify_all();
+}
+
+void Supervisor::drain_wake() {
+  eventfd_t ignored = 0;
+  eventfd_read(wake_.get(), &ignored);
+}
+
+}  // namespace gradus::worker

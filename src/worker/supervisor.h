@@ -1,0 +1,128 @@
+// Keeps a device's worker alive: starts it, watches it, starts it again after it was lost, loads
+// everything anew, and tells the levels on it what became of them.
+//
+// | state | leaves it when |
+// | --- | --- |
+// | kIdle: nothing is loaded, and no process runs | load() -> kStarting |
+// | kStarting: a process comes up, its levels are loaded and probed | -> kRunning, or lost |
+// | kRunning | lost, stop(); nothing is loaded in it any more -> kIdle |
+// | kWaiting: lost; the back-off runs | it is over -> kStarting |
+// | kCrashLoop: as kWaiting, after many deaths in short time | the same, after loop_pause |
+// | kStopped | never |
+//
+// A worker that does not die after SIGKILL (it hangs in a driver, uninterruptible) is abandoned: it
+// is counted, looked after until it does, and another takes its place.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "runtime/load.h"
+#include "worker/isolated_session.h"
+#include "worker/restart_policy.h"
+#include "worker/worker.h"
+
+namespace gradus::worker {
+
+enum class WorkerState { kIdle, kStarting, kRunning, kWaiting, kCrashLoop, kStopped };
+std::string_view to_string(WorkerState state);  // `idle`, `starting`, …
+
+/// What people are shown.
+struct WorkerStatus {
+  std::string device;
+  WorkerState state = WorkerState::kIdle;
+  std::optional<pid_t> pid;    // while one runs
+  std::uint32_t restarts = 0;  // processes started beyond the first
+  std::optional<Loss> last_fault;
+  Duration uptime{};  // of the present process
+  int abandoned = 0;  // processes that did not die
+};
+
+/// What a level hears, from the supervisor's thread, without a lock held.
+struct LevelHooks {
+  std::function<void(const Loss&)> lost;  // hard: nothing of it runs any more
+  std::function<void()> back;             // loaded in a fresh worker, and a run succeeded there
+};
+
+class Supervisor {
+ public:
+  struct Options {
+    Worker::Options worker;
+    RestartPolicy restart;
+    std::uint64_t seed = 1;                          // of the jitter
+    Duration load_limit = std::chrono::minutes(10);  // for one model
+    Duration ping_every = std::chrono::seconds(1);
+    Duration ping_limit = std::chrono::seconds(10);  // no answer for so long: hung
+    Duration kill_limit = std::chrono::seconds(2);   // not dead after so long: abandoned
+  };
+
+  Supervisor(Options options, const Clock& clock);
+  /// stop().
+  ~Supervisor();
+
+  /// As runtime::OrtRuntime::load, in the device's worker, which is started if need be; one in
+  /// which nothing is loaded ends, so that a later try meets a fresh one. Any thread; blocks. The
+  /// backend outlives workers (IsolatedSession) but not this object.
+  /// @param target of one run of the level
+  Result<runtime::Loaded> load(const runtime::LoadSpec& spec, Duration target, LevelHooks hooks);
+
+  WorkerStatus status() const;
+
+  /// Ends the worker in an orderly way; levels hear nothing of it. Once; then nothing can be
+  /// loaded.
+  void stop();
+
+ private:
+  struct Seat {
+    std::weak_ptr<IsolatedSession> session;
+    LevelHooks hooks;
+  };
+
+  Result<runtime::Loaded> load_in_worker(const runtime::LoadSpec& spec, Duration target,
+                                         LevelHooks hooks);
+  void watch();  // the thread
+  void come_up();
+  bool reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
+  void run_until_unwanted();  // lost, stopping, or nobody's
+  void after_loss(const Loss& loss);
+  void wait_until(TimePoint end);
+  void set_state(WorkerState state);
+  bool usable() const REQUIRES(mutex_);  // there is a worker, as far as is known
+  bool wanted() REQUIRES(mutex_);        // something is loaded, or being loaded
+  bool still_used() const;
+  bool retire();  // true: ended a worker that nobody wants
+  std::vector<Seat> seats();
+  void wake();
+  void drain_wake();
+
+  const Options options_;
+  const Clock& clock_;
+  const Fd wake_;  // eventfd: something changed
+  // Of the thread.
+  RestartState restart_;
+  std::mt19937_64 random_;
+  std::vector<std::shared_ptr<Worker>> abandoned_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  WorkerState state_ GUARDED_BY(mutex_) = WorkerState::kIdle;
+  int loading_ GUARDED_BY(mutex_) = 0;  // calls of load()
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Worker> worker_ GUARDED_BY(mutex_);
+  std::vector<Seat> seats_ GUARDED_BY(mutex_);
+  std::uint32_t starts_ GUARDED_BY(mutex_) = 0;
+  TimePoint up_since_ GUARDED_BY(mutex_){};
+  std::optional<Loss> last_fault_ GUARDED_BY(mutex_);
+  int abandoned_count_ GUARDED_BY(mutex_) = 0;
+
+  std::jthread thread_;  // spawns the workers, which die with it (Process::spawn)
+};
+
+}  // namespace gradus::worker

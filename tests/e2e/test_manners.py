@@ -1,0 +1,34 @@
+"""What a server must not do: report to anybody, die with its log's reader, take a model for a
+repository."""
+import os
+import signal
+import subprocess
+
+from server import BINARY, DEMO_MODELS, LISTENING, environment, run_to_end
+
+def test_nothing_is_reported_or_left_behind(start, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    server = start(DEMO_MODELS, "--providers", "cpu", env={"HOME": str(home), "XDG_CACHE_HOME": ""})
+    server.wait_loaded("fashion", "langid", "upscale")
+    assert list(home.rglob("*")) == []
+
+
+def test_a_log_that_nobody_reads_does_not_end_the_server():
+    reader, writer = os.pipe()
+    process = subprocess.Popen(
+        [str(BINARY), "serve", "--http-port", "0", "--model-repository", str(DEMO_MODELS)],
+        env=environment(None), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    said = b""
+    while not LISTENING.search(said.decode()):
+        said += os.read(reader, 4096)
+    os.close(reader)
+    process.send_signal(signal.SIGTERM)  # logs what it does
+    assert process.wait(timeout=60) == 0
+
+
+def test_a_model_given_as_a_repository_is_told_apart():
+    code, _, said = run_to_end("serve", "--model-repository", DEMO_MODELS / "fashion")
+    assert code == 2
+    assert "looks like a model" in said

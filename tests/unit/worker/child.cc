@@ -1,0 +1,176 @@
+#include "child.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "worker/host.h"
+#include "worker/run_wire.h"
+#include "worker/segment.h"
+#include "worker/socket.h"
+
+namespace gradus::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Doubling final : public runtime::Backend {
+ public:
+  const runtime::Signature& signature() const override { return signature_; }
+  const std::vector<runtime::Placement>& placement() const override { return placement_; }
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  std::span<const std::size_t> outputs) override {
+    std::vector<float> values(inputs[0].data.size() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), inputs[0].data.data(), inputs[0].data.size());
+    if (!values.empty()) {
+      if (auto ok = obey(static_cast<int>(values[0]), inputs[0]); !ok) {
+        return tl::unexpected(ok.error());
+      }
+    }
+    for (float& value : values) value *= 2;
+    const auto bytes = std::as_bytes(std::span(values));
+    return std::vector<Tensor>(
+        outputs.size(), make_tensor(DType::kFp32, inputs[0].shape, {bytes.begin(), bytes.end()}));
+  }
+
+ private:
+  static Result<void> obey(int command, const TensorView& input) {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would exit instead
+    switch (command) {
+      case kCrash:
+        raise(SIGSEGV);
+        break;
+      case kExit:
+        std::_Exit(7);
+      case kSleep:
+        for (;;) pause();
+      case kSpin:
+        for (volatile bool always = true; always;) continue;
+        break;
+      case kSticky:
+        return fail(Code::kUnavailable, "CUDA failure 700: an illegal memory access");
+      case kNoMemory:
+        return fail(Code::kUnavailable, "CUDA failure 2: out of memory");
+      case kWriteInput:
+        *const_cast<std::byte*>(input.data.data()) = std::byte{1};
+        break;
+      case kPause:
+        std::this_thread::sleep_for(300ms);
+        break;
+      case kBlame:
+        return fail(Code::kInvalid, "the input is wrong");
+      default:
+        break;
+    }
+    return {};
+  }
+
+  const runtime::Signature signature_{.inputs = {{"x", DType::kFp32, {-1}}},
+                                      .outputs = {{"y", DType::kFp32, {-1}}}};
+  const std::vector<runtime::Placement> placement_{{"FakeExecutionProvider", 1}};
+};
+
+Result<LoadFn> make_loads(const Greeting& greeting) {
+  // ONNX Runtime only where a real model is asked for.
+  auto real = std::make_shared<Result<LoadFn>>(fail(Code::kInternal, "not made"));
+  return LoadFn([greeting, real](const runtime::LoadSpec& spec) -> Result<runtime::Loaded> {
+    if (spec.file == "fake:double") {
+      return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
+    }
+    if (spec.file == "fake:crash") raise(SIGKILL);
+    if (spec.file.string().starts_with("fake:")) {
+      return fail(Code::kUnavailable, "FakeExecutionProvider: no device");
+    }
+    if (!*real) *real = ort_load(greeting);
+    return *real ? (**real)(spec) : tl::unexpected(real->error());
+  });
+}
+
+void tell(Socket& socket, Kind kind, std::uint64_t request, const Writer& writer, int fd = -1) {
+  if (!socket.send(kind, request, writer.body(), fd)) std::_Exit(1);
+}
+
+void tell_raw(Socket& socket, std::size_t bytes) {
+  const std::vector<char> text(bytes, 'x');
+  if (write(socket.fd(), text.data(), text.size()) < 0) std::_Exit(1);
+}
+
+// Greets as it should, then answers the first turn on its first channel in the way `mode` says.
+[[noreturn]] void misbehave(const std::string& mode) {
+  Socket control{Fd(3)};
+  auto hello = control.receive();
+  Writer greeting;
+  greeting.text(mode == "version" ? "another" : kTestVersion).put(true);
+  tell(control, Kind::kHelloReply, (*hello)->request, greeting);
+  auto open = control.receive();
+  Socket channel{std::move((*open)->fd)};
+  auto turn = channel.receive();
+  const std::uint64_t request = (*turn)->request;
+  Writer good;  // an answer to a run of one output of 4 bytes, as far as it goes
+  const auto answer = [&](std::uint64_t offset, std::uint64_t bytes, int fd, Shape shape = {1}) {
+    put_run_reply(good, std::vector<Placed>{{DType::kFp32, std::move(shape), offset, bytes}});
+    tell(channel, Kind::kRunReply, request, good, fd);
+  };
+  const auto segment = Segment::make(64).value();
+  const std::size_t size = segment->size();
+  if (mode == "garbage") {
+    tell_raw(channel, 200);
+  } else if (mode == "truncated") {
+    tell_raw(channel, 5);
+  } else if (mode == "oversized") {
+    tell_raw(channel, sizeof(Header) + kMaxBody + 1);
+  } else if (mode == "id") {
+    tell(channel, Kind::kRunReply, request + 1, good);
+  } else if (mode == "kind") {
+    tell(channel, Kind::kLoadReply, request, good);
+  } else if (mode == "body") {
+    tell(channel, Kind::kRunReply, request, {});
+  } else if (mode == "offset") {
+    answer(size, 4, segment->fd());
+  } else if (mode == "overflow") {
+    answer(~std::uint64_t{63}, 128, segment->fd(), {32});
+  } else if (mode == "shape") {
+    answer(0, 4, segment->fd(), {2});
+  } else if (mode == "rank") {
+    answer(0, 4, segment->fd(), Shape(100, 1));
+  } else if (mode == "nosegment") {
+    answer(0, 4, -1);
+  } else if (mode == "unsealed") {
+    const Fd plain(memfd_create("plain", MFD_CLOEXEC));
+    if (ftruncate(plain.get(), 4096) == 0) answer(0, 4, plain.get());
+  } else if (mode == "nomemory") {
+    answer(0, 4, channel.fd());  // a socket is no memory
+  } else if (mode == "few") {
+    put_run_reply(good, std::vector<Placed>{});
+    tell(channel, Kind::kRunReply, request, good);
+  } else if (mode == "close") {
+    channel = Socket();
+  }
+  for (;;) pause();
+}
+
+[[noreturn]] void start_and_wait() {
+  const auto worker = Worker::start(child());
+  Socket up{Fd(3)};
+  tell(up, Kind::kPong, static_cast<std::uint64_t>((*worker)->pid()), {});
+  for (;;) pause();
+}
+
+}  // namespace
+}  // namespace gradus::worker
+
+int main(int argc, char** argv) {
+  using namespace gradus::worker;
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "worker") host(std::atoi(argv[2]), kTestVersion, make_loads);
+  if (mode == "otherworker") host(std::atoi(argv[2]), "other", make_loads);
+  if (mode.starts_with("rogue-")) misbehave(mode.substr(6));
+  if (mode == "parent") start_and_wait();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,50 @@
+#include "worker/segment.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace gradus::worker {
+namespace {
+
+TEST(Segment, WhatTheMakerWritesTheOtherSideReads) {
+  const auto made = Segment::make(100).value();
+  const auto opened = Segment::open(Fd(dup(made->fd()))).value();
+  made->writable()[99] = std::byte{7};
+  EXPECT_EQ(opened->data()[99], std::byte{7});
+  EXPECT_EQ(opened->size(), made->size());
+  EXPECT_GE(made->size(), 100U);
+}
+
+TEST(Segment, TheOtherSideCanNeitherWriteNorResizeIt) {
+  const auto made = Segment::make(100).value();
+  EXPECT_EQ(mmap(nullptr, made->size(), PROT_READ | PROT_WRITE, MAP_SHARED, made->fd(), 0),
+            MAP_FAILED);
+  EXPECT_EQ(write(made->fd(), "x", 1), -1);
+  EXPECT_EQ(ftruncate(made->fd(), 0), -1);
+  EXPECT_EQ(ftruncate(made->fd(), 1 << 20), -1);
+  EXPECT_EQ(fcntl(made->fd(), F_ADD_SEALS, F_SEAL_WRITE), -1);
+}
+
+TEST(Segment, MemoryThatItsOwnerCouldCutOffIsRefused) {
+  const Fd plain(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(plain.get(), 4096), 0);
+  EXPECT_FALSE(Segment::open(plain));
+  ASSERT_EQ(fcntl(plain.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_TRUE(Segment::open(plain));
+}
+
+TEST(Segment, AbsurdSizesAreRefused) {
+  EXPECT_FALSE(Segment::make(std::size_t{1} << 50));
+  const Fd empty(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(fcntl(empty.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_FALSE(Segment::open(empty));
+}
+
+TEST(Segment, EmptyTensorsHaveAPlaceToo) { EXPECT_TRUE(Segment::make(0)); }
+
+}  // namespace
+}  // namespace gradus::worker

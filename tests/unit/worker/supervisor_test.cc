@@ -1,0 +1,326 @@
+#include "worker/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "child.h"
+
+namespace gradus::worker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr Duration kLong = 30s;
+
+// What a level has heard.
+class Level {
+ public:
+  LevelHooks hooks() {
+    return {[this](const Loss& loss) { heard(&loss); }, [this] { heard(nullptr); }};
+  }
+  /// False: not within kLong.
+  bool wait_lost(int count) {
+    return wait([&] { return lost_ >= count; });
+  }
+  bool wait_back(int count) {
+    return wait([&] { return back_ >= count; });
+  }
+  Loss last() {
+    const MutexLock lock(mutex_);
+    return last_;
+  }
+  int lost() {
+    const MutexLock lock(mutex_);
+    return lost_;
+  }
+
+ private:
+  void heard(const Loss* loss) {
+    const MutexLock lock(mutex_);
+    if (loss != nullptr) {
+      last_ = *loss;
+      ++lost_;
+    } else {
+      ++back_;
+    }
+    changed_.notify_all();
+  }
+  bool wait(const std::function<bool()>& done) {
+    const TimePoint end = steady_clock().now() + kLong;
+    const MutexLock lock(mutex_);
+    while (!done()) {
+      if (!changed_.wait_for(mutex_, 100ms) && steady_clock().now() > end) return false;
+    }
+    return true;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  Loss last_;
+  int lost_ = 0;
+  int back_ = 0;
+};
+
+Supervisor::Options quick() {
+  Supervisor::Options options;
+  options.worker = child();
+  options.restart.first = 1ms;
+  options.restart.loop_deaths = 1'000'000;
+  return options;
+}
+
+Result<std::vector<Tensor>> run(runtime::Backend& backend, float value) {
+  const std::vector<float> values = {value};
+  return backend.run(std::vector{view_of(values)}, std::vector<std::size_t>{0});
+}
+
+float answer(runtime::Backend& backend, float value) {
+  const auto tensors = run(backend, value);
+  EXPECT_TRUE(tensors) << tensors.error().message;
+  return tensors ? floats(tensors->at(0)).at(0) : 0;
+}
+
+void kill_worker(const Supervisor& supervisor) { kill(supervisor.status().pid.value(), SIGKILL); }
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+std::size_t children() {
+  std::size_t count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream in(task.path() / "children");
+    for (pid_t pid; in >> pid;) ++count;
+  }
+  return count;
+}
+
+std::size_t shared_mappings() {
+  std::ifstream in("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(in, line);) count += line.find("memfd:") != std::string::npos;
+  return count;
+}
+
+std::size_t resident_kib() {
+  std::ifstream in("/proc/self/statm");
+  std::size_t ignored = 0;
+  std::size_t pages = 0;
+  in >> ignored >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+// Waits for a state; false: not within kLong.
+bool comes_to(const Supervisor& supervisor, WorkerState state) {
+  const TimePoint end = steady_clock().now() + kLong;
+  while (supervisor.status().state != state && steady_clock().now() < end) {
+    std::this_thread::yield();
+  }
+  return supervisor.status().state == state;
+}
+
+TEST(Supervisor, StartsItsWorkerForTheFirstLoad) {
+  Supervisor supervisor(quick(), steady_clock());
+  EXPECT_EQ(supervisor.status().state, WorkerState::kIdle);
+  EXPECT_FALSE(supervisor.status().pid);
+  const auto loaded = supervisor.load(fake(), 1s, {}).value();
+  EXPECT_EQ(answer(*loaded.backend, 4), 8);
+  EXPECT_EQ(supervisor.status().state, WorkerState::kRunning);
+  EXPECT_EQ(supervisor.status().restarts, 0U);
+}
+
+TEST(Supervisor, AllLevelsOfADeadWorkerHearOfItAndComeBack) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level one;
+  Level other;
+  const auto a = supervisor.load(fake(), 1s, one.hooks()).value();
+  const auto b = supervisor.load(fake(), 1s, other.hooks()).value();
+  kill_worker(supervisor);
+  ASSERT_TRUE(one.wait_back(1) && other.wait_back(1));
+  EXPECT_EQ(one.lost(), 1);
+  EXPECT_EQ(other.lost(), 1);
+  EXPECT_EQ(one.last().cause, Loss::Cause::kDied);
+  EXPECT_THAT(one.last().text, HasSubstr("was killed by signal 9"));
+  EXPECT_EQ(answer(*a.backend, 1), 2);
+  EXPECT_EQ(answer(*b.backend, 2), 4);
+  EXPECT_EQ(supervisor.status().restarts, 1U);
+  EXPECT_EQ(supervisor.status().last_fault->cause, Loss::Cause::kDied);
+}
+
+TEST(Supervisor, AnIdleWorkerThatHangsIsReplaced) {
+  auto options = quick();
+  options.ping_every = 10ms;
+  options.ping_limit = 300ms;
+  Supervisor supervisor(options, steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  stop_process(supervisor.status().pid.value());
+  ASSERT_TRUE(level.wait_back(1));
+  EXPECT_EQ(level.last().cause, Loss::Cause::kHung);
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+}
+
+TEST(Supervisor, ARunThatHangsIsCutAndItsWorkerReplaced) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 10ms, level.hooks()).value();
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);  // the first of its shape might take a minute
+  const auto hung = run(*loaded.backend, kSleep);
+  ASSERT_FALSE(hung);
+  EXPECT_THAT(hung.error().message, HasSubstr("hung for 1000 ms and was killed"));
+  ASSERT_TRUE(level.wait_back(1));
+  EXPECT_EQ(level.last().cause, Loss::Cause::kHung);
+}
+
+TEST(Supervisor, AStickyFaultReplacesTheWorkerAtOnce) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  EXPECT_THAT(run(*loaded.backend, kSticky).error().message, HasSubstr("CUDA failure 700"));
+  ASSERT_TRUE(level.wait_back(1));
+  EXPECT_EQ(level.last().cause, Loss::Cause::kSticky);
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+}
+
+TEST(Supervisor, WantOfMemoryReplacesTheWorkerOnlyWhenItRepeats) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  const pid_t pid = supervisor.status().pid.value();
+  run(*loaded.backend, kNoMemory);
+  run(*loaded.backend, kNoMemory);
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  run(*loaded.backend, kNoMemory);
+  run(*loaded.backend, kNoMemory);
+  EXPECT_EQ(supervisor.status().pid, pid);
+  run(*loaded.backend, kNoMemory);
+  ASSERT_TRUE(level.wait_back(1));
+  EXPECT_EQ(level.last().cause, Loss::Cause::kOutOfMemory);
+}
+
+TEST(Supervisor, ALevelThatIsLostAnswersAtOnceWithTheReason) {
+  auto options = quick();
+  options.restart.first = 1h;
+  options.restart.cap = 1h;
+  Supervisor supervisor(options, steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  kill_worker(supervisor);
+  ASSERT_TRUE(level.wait_lost(1));
+  EXPECT_THAT(run(*loaded.backend, 1).error().message, HasSubstr("was killed by signal 9"));
+}
+
+TEST(Supervisor, ManyDeathsAreACrashLoopAndSaySo) {
+  auto options = quick();
+  options.restart.loop_deaths = 3;
+  options.restart.loop_pause = 1h;
+  Supervisor supervisor(options, steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(level.wait_back(i - 1));
+    kill_worker(supervisor);
+    ASSERT_TRUE(level.wait_lost(i));
+  }
+  EXPECT_TRUE(comes_to(supervisor, WorkerState::kCrashLoop));
+  EXPECT_FALSE(supervisor.load(fake(), 1s, {}));  // does not wait for the pause
+}
+
+TEST(Supervisor, AWorkerThatDiesWhileItLoadsFailsTheLoadAlone) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto good = supervisor.load(fake(), 1s, level.hooks()).value();
+  const auto bad = supervisor.load(fake("crash"), 1s, {});
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().message, HasSubstr("signal 9"));
+  ASSERT_TRUE(level.wait_back(1));
+  EXPECT_EQ(answer(*good.backend, 1), 2);
+}
+
+TEST(Supervisor, AModelThatIsGoneIsNotLoadedAgain) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level gone;
+  Level stays;
+  { const auto loaded = supervisor.load(fake(), 1s, gone.hooks()).value(); }
+  const auto loaded = supervisor.load(fake(), 1s, stays.hooks()).value();
+  kill_worker(supervisor);
+  ASSERT_TRUE(stays.wait_back(1));
+  EXPECT_EQ(gone.lost(), 0);
+}
+
+TEST(Supervisor, AWorkerInWhichNothingIsLoadedEndsAndALaterLoadMeetsAFreshOne) {
+  Supervisor supervisor(quick(), steady_clock());
+  EXPECT_FALSE(supervisor.load(fake("none"), 1s, {}));
+  ASSERT_TRUE(comes_to(supervisor, WorkerState::kIdle));
+  EXPECT_EQ(children(), 0U);
+  EXPECT_FALSE(supervisor.status().last_fault);
+  const auto loaded = supervisor.load(fake(), 1s, {}).value();
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  EXPECT_EQ(supervisor.status().restarts, 1U);
+}
+
+TEST(Supervisor, StoppingEndsTheWorkerAndIsNoLoss) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  supervisor.stop();
+  EXPECT_EQ(supervisor.status().state, WorkerState::kStopped);
+  EXPECT_EQ(children(), 0U);
+  EXPECT_EQ(level.lost(), 0);
+  EXPECT_FALSE(run(*loaded.backend, 1));
+  EXPECT_FALSE(supervisor.load(fake(), 1s, {}));
+}
+
+TEST(Supervisor, AProgramThatDoesNotStartIsAReasonAndIsTriedAgain) {
+  auto options = quick();
+  options.worker.executable = "/nonexistent/gradus";
+  Supervisor supervisor(options, steady_clock());
+  EXPECT_THAT(supervisor.load(fake(), 1s, {}).error().message, HasSubstr("cannot start"));
+  EXPECT_THAT(supervisor.load(fake(), 1s, {}).error().message, HasSubstr("cannot start"));
+  EXPECT_GE(supervisor.status().restarts, 1U);
+}
+
+TEST(Supervisor, FiftyKillsInARowLeakNothing) {
+  const int kills = std::getenv("GRADUS_LONG") != nullptr ? 1000 : 50;
+  constexpr int kSettled = 10;  // after so many, allocators have what they need
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  std::size_t descriptors = 0;
+  std::size_t mappings = 0;
+  std::size_t memory = 0;
+  for (int i = 1; i <= kills; ++i) {
+    EXPECT_EQ(answer(*loaded.backend, static_cast<float>(i)), static_cast<float>(2 * i));
+    kill_worker(supervisor);
+    run(*loaded.backend, 1);  // told by the run, or by the supervisor before it
+    ASSERT_TRUE(level.wait_back(i)) << i;
+    if (i != kSettled) continue;
+    descriptors = open_descriptors();
+    mappings = shared_mappings();
+    memory = resident_kib();
+  }
+  EXPECT_EQ(level.lost(), kills);
+  EXPECT_EQ(supervisor.status().restarts, static_cast<std::uint32_t>(kills));
+  EXPECT_LE(open_descriptors(), descriptors + 2);
+  EXPECT_LE(shared_mappings(), mappings + 2);
+  EXPECT_EQ(children(), 1U);  // the one that runs: no zombie
+  // Sanitizers keep what was freed.
+  if (!kSanitized) {
+    EXPECT_LE(resident_kib(), memory + 2048);
+  }
+}
+
+}  // namespace
+}  // namespace gradus::worker

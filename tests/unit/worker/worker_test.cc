@@ -1,0 +1,259 @@
+#include "worker/worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "child.h"
+
+namespace gradus::worker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr Duration kLong = 30s;
+const std::vector<std::size_t> kFirst = {0};
+
+struct Started {
+  explicit Started(const Worker::Options& options = child())
+      : worker(Worker::start(options).value()), session(worker->load(fake(), kLong).value().id) {}
+
+  Result<std::vector<Tensor>> run(const std::vector<float>& values, Duration limit = kLong) {
+    return worker->run(session, std::vector{view_of(values)}, kFirst, limit);
+  }
+  std::string status_line(const std::string& key) const {
+    std::ifstream in("/proc/" + std::to_string(worker->pid()) + "/status");
+    for (std::string line; std::getline(in, line);) {
+      if (line.starts_with(key + ":")) return line;
+    }
+    return "";
+  }
+
+  std::shared_ptr<Worker> worker;
+  std::uint64_t session;
+};
+
+TEST(Worker, AnswersWithWhatItsSessionComputes) {
+  Started started;
+  const auto answer = started.run({1, 2, 3});
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(floats(answer->at(0)), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(answer->at(0).shape, (Shape{3}));
+}
+
+TEST(Worker, TellsWhatItLoaded) {
+  Started started;
+  const auto session = started.worker->load(fake(), kLong).value();
+  EXPECT_EQ(session.facts.signature.inputs.at(0).name, "x");
+  EXPECT_EQ(session.facts.signature.outputs.at(0).shape, (Shape{-1}));
+  EXPECT_EQ(session.facts.provider_used, "FakeExecutionProvider");
+  EXPECT_EQ(session.facts.placement.at(0).nodes, 1U);
+}
+
+TEST(Worker, ALoadThatFailsSaysWhyAndLeavesItAlive) {
+  Started started;
+  const auto failed = started.worker->load(fake("none"), kLong);
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("no device"));
+  EXPECT_TRUE(started.run({1}));
+}
+
+TEST(Worker, SlotsGrowForLargerRequests) {
+  Started started;
+  for (const std::size_t count : {1UL, 100'000UL, 10UL, 2'000'000UL}) {
+    const std::vector<float> values(count, 3);
+    const auto answer = started.run(values);
+    ASSERT_TRUE(answer) << answer.error().message;
+    EXPECT_EQ(floats(answer->at(0)), std::vector<float>(count, 6));
+  }
+}
+
+TEST(Worker, EmptyTensorsPass) {
+  Started started;
+  const auto answer = started.run({});
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->at(0).shape, (Shape{0}));
+}
+
+TEST(Worker, AnOutputStaysAsItIsWhileSomebodyHoldsIt) {
+  Started started;
+  std::vector<std::vector<Tensor>> held;
+  for (int i = 1; i <= 10; ++i) held.push_back(started.run({static_cast<float>(i)}).value());
+  for (int i = 1; i <= 10; ++i) {
+    EXPECT_EQ(floats(held[static_cast<std::size_t>(i) - 1].at(0)).at(0), static_cast<float>(2 * i));
+  }
+}
+
+TEST(Worker, AnOutputOutlivesItsWorker) {
+  auto started = std::make_unique<Started>();
+  const auto answer = started->run({21}).value();
+  started.reset();
+  EXPECT_EQ(floats(answer.at(0)).at(0), 42);
+}
+
+TEST(Worker, RunsOverlapAndPingsAreAnsweredMeanwhile) {
+  Started started;
+  const TimePoint begun = steady_clock().now();
+  std::vector<std::jthread> threads;
+  std::atomic<int> good = 0;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { good += started.run({kPause}).has_value(); });
+  }
+  EXPECT_TRUE(started.worker->ping(kLong));
+  threads.clear();
+  EXPECT_EQ(good, 8);
+  EXPECT_LT(steady_clock().now() - begun, 8 * 300ms);
+}
+
+TEST(Worker, AnErrorOfTheSessionKeepsItsCode) {
+  Started started;
+  EXPECT_EQ(started.run({kBlame}).error().code, Code::kInvalid);
+  EXPECT_EQ(started.run({kNoMemory}).error().code, Code::kUnavailable);
+  EXPECT_TRUE(started.run({1}));
+}
+
+TEST(Worker, AnUnloadedSessionIsGone) {
+  Started started;
+  started.worker->unload(started.session, kLong);
+  EXPECT_FALSE(started.run({1}));
+}
+
+struct Fault {
+  const char* name;
+  Command command;
+  const char* text;
+  Loss::Cause cause;
+};
+
+class WorkerFault : public testing::TestWithParam<Fault> {};
+
+TEST_P(WorkerFault, EndsTheRunAtOnceAndSaysWhatHappened) {
+  Started started;
+  const bool hangs = GetParam().cause == Loss::Cause::kHung;
+  const TimePoint begun = steady_clock().now();
+  const auto answer =
+      started.run({static_cast<float>(GetParam().command)}, hangs ? Duration(300ms) : kLong);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Code::kUnavailable);
+  EXPECT_THAT(answer.error().message,
+              HasSubstr("worker " + std::to_string(started.worker->pid()) + " of device 'test:0'"));
+  EXPECT_THAT(answer.error().message, HasSubstr(GetParam().text));
+  EXPECT_EQ(started.worker->loss()->cause, GetParam().cause);
+  EXPECT_TRUE(started.worker->wait_dead(kLong));
+  EXPECT_LT(steady_clock().now() - begun, kLong);
+  EXPECT_FALSE(started.run({1}));  // nothing more from it
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WorkerFault,
+    testing::Values(Fault{"Segv", kCrash, "was killed by signal 11", Loss::Cause::kDied},
+                    Fault{"Exit", kExit, "exited with 7", Loss::Cause::kDied},
+                    Fault{"Sleep", kSleep, "hung for 300 ms and was killed", Loss::Cause::kHung},
+                    Fault{"Spin", kSpin, "hung for 300 ms and was killed", Loss::Cause::kHung},
+                    Fault{"WriteToInput", kWriteInput, "was killed by signal 11",
+                          Loss::Cause::kDied}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Worker, AKillIsToldToEveryRunAtOnce) {
+  Started started;
+  std::vector<std::jthread> threads;
+  std::atomic<int> told = 0;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const auto answer = started.run({kSleep});
+      told += !answer && answer.error().message.find("signal 9") != std::string::npos;
+    });
+  }
+  std::this_thread::yield();
+  kill(started.worker->pid(), SIGKILL);
+  threads.clear();
+  EXPECT_EQ(told, 4);
+}
+
+TEST(Worker, AStoppedProcessIsHung) {
+  Started started;
+  stop_process(started.worker->pid());
+  const auto answer = started.run({1}, 200ms);
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().message, HasSubstr("hung for 200 ms and was killed"));
+  EXPECT_TRUE(started.worker->wait_dead(kLong));
+}
+
+TEST(Worker, AStoppedProcessAnswersNoPing) {
+  Started started;
+  stop_process(started.worker->pid());
+  EXPECT_FALSE(started.worker->ping(100ms));
+}
+
+TEST(Worker, ADeathBeforeTheRunIsToldByIt) {
+  Started started;
+  kill(started.worker->pid(), SIGKILL);
+  const auto answer = started.run({1});
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().message, HasSubstr("was killed by signal 9"));
+}
+
+TEST(Worker, LeavesInOrderWhenAskedTo) {
+  Started started;
+  EXPECT_TRUE(started.worker->stop(kLong));
+  EXPECT_EQ(started.worker->loss()->cause, Loss::Cause::kStopped);
+}
+
+TEST(Worker, HoldsNoDescriptorButItsOwn) {
+  const Fd inherited(dup(0));  // without close-on-exec
+  Started started;
+  std::size_t others = 0;
+  std::size_t sockets = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           "/proc/" + std::to_string(started.worker->pid()) + "/fd")) {
+    std::error_code ignored;
+    const auto target = std::filesystem::read_symlink(entry.path(), ignored).string();
+    const int fd = std::stoi(entry.path().filename());
+    sockets += target.starts_with("socket:");
+    others += fd > 3 && !target.starts_with("socket:");
+  }
+  EXPECT_EQ(sockets, 2U);  // control and one channel
+  EXPECT_EQ(others, 0U);
+}
+
+TEST(Worker, IsConfined) {
+  Started started;
+  EXPECT_THAT(started.status_line("NoNewPrivs"), HasSubstr("1"));
+  std::ifstream in("/proc/" + std::to_string(started.worker->pid()) + "/limits");
+  std::string core;
+  while (std::getline(in, core) && !core.starts_with("Max core file size")) continue;
+  EXPECT_THAT(core, testing::ContainsRegex("size +0 +0"));
+}
+
+TEST(Worker, DiesWithItsServer) {
+  auto [here, there] = Socket::pair().value();
+  auto parent = Process::spawn("/proc/self/exe", {"parent"}, std::move(there)).value();
+  const auto message = here.receive();
+  ASSERT_TRUE(message && *message);
+  const Fd orphan(
+      static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>((*message)->request), 0)));
+  ASSERT_TRUE(orphan);
+  EXPECT_EQ(wait_readable({orphan.get()}, Duration::zero()), 0U);  // lives
+  parent->kill();
+  EXPECT_EQ(wait_readable({orphan.get()}, kLong), 1U);
+}
+
+TEST(Worker, AProgramThatCannotBeStartedIsAnError) {
+  Worker::Options options = child();
+  options.executable = "/nonexistent/gradus";
+  EXPECT_THAT(Worker::start(options).error().message, HasSubstr("cannot start"));
+}
+
+TEST(Worker, AnotherVersionsBinaryIsRefused) {
+  EXPECT_THAT(Worker::start(child("otherworker")).error().message, HasSubstr("exited with 1"));
+}
+
+}  // namespace
+}  // namespace gradus::worker
