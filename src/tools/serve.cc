@@ -48,7 +48,7 @@ bool any_allows_software_gpu(const std::vector<serving::ModelFolder>& models) {
 }
 
 // `timeout` and shells signal a process and then its group: what comes so soon is the same wish.
-constexpr auto kSameSignal = 500ms;
+constexpr auto kSameSignal = 100ms;
 
 // True: all was answered and it grew quiet; false: the grace time is over. Does not return when a
 // second signal comes.

@@ -160,7 +160,12 @@ def test_a_second_signal_ends_it_at_once(server, second):
     server.terminate()
     poll("ready to say 503", 5, lambda: server.client.get("/v2/health/ready").status == 503)
     begun = time.monotonic()
-    server.process.send_signal(second)
+
+    def again():  # what comes within 100 ms of the first counts as the same signal
+        server.process.send_signal(second)
+        return not server.alive()
+
+    poll("the end", 2, again)
     assert server.wait_exit() == 1
     assert time.monotonic() - begun < 2
     assert client.closed_by_peer(sock)

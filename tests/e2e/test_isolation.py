@@ -104,6 +104,12 @@ def test_the_status_shows_the_worker(server):
     assert [(w["device"], w["pid"]) for w in listed] == [("cpu:0", found["pid"])]
 
 
+def test_a_workers_log_lines_name_it(start, tmp_path, server):
+    debugging = start(tmp_path / "models", "--providers", "cpu", "--log-level", "debug")
+    poll("a line of the worker", 30, lambda: "worker=cpu:0" in debugging.log)
+    assert "worker=cpu:0" not in server.log  # it had nothing to say
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT],
                          ids=["kill", "segv", "abort"])
 def test_a_worker_that_dies_costs_no_request(server, number):

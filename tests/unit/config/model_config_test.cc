@@ -54,6 +54,18 @@ TEST(PolicyTable, EveryRowReadsAndPrintsItsOwnThreshold) {
   }
 }
 
+TEST(Isolation, IsAProcessForGpuLevelsUnlessTheModelSaysOtherwise) {
+  const ModelConfig config = loaded(
+      "levels:\n"
+      "  - {name: a, file: a.onnx, providers: [CUDA, CPU]}\n"
+      "  - {name: b, file: a.onnx, providers: [CPU]}\n"
+      "  - {name: c, file: a.onnx, providers: [CUDA], isolation: none}\n"
+      "  - {name: d, file: a.onnx, providers: [CPU], isolation: process}\n");
+  std::vector<bool> isolated;
+  for (const LevelConfig& level : config.levels) isolated.push_back(is_isolated(level));
+  EXPECT_THAT(isolated, ElementsAre(true, false, false, true));
+}
+
 TEST(Policy, IsReadInMilliseconds) {
   const ModelConfig config = loaded("policy: {hold_ms: 200, probe_every_ms: 50, error_rate: 0.5}");
   EXPECT_EQ(config.policy.hold, 200ms);
