@@ -162,7 +162,7 @@ Verdict judge(const Model& model, const LevelSlot& slot, const LevelRuntime& lev
               const Clock& clock) {
   Verdict verdict;
   for (const auto& other : model.levels) {
-    if (other.get() == &slot || other->runtime() == nullptr) continue;
+    if (other.get() == &slot || other->runtime() == nullptr || other->differs) continue;
     if (model.ladder.left_out(other->config.level)) continue;
     if (!may_push_out(described(slot, level, {}), described(*other, *other->runtime(), {}))) {
       continue;
@@ -186,16 +186,20 @@ Result<void> bring_up(Model& model, LevelSlot& slot, const Loading& with) {
     for (int left; (left = model.cpu_loading) > 0;) model.cpu_loading.wait(left);
   }
   const MutexLock turn(model.arrival);
-  if (auto what = difference_to_better(model, slot, **runtime); !what.empty()) {
-    return fail(Code::kInvalid, std::move(what));
-  }
   if (const auto warm = warm_up(model, **runtime); !warm) return warm;
+  (*runtime)->lane = &with.lanes.lane_for(model.name, slot.config, (*runtime)->on_gpu);
+  if (const auto what = difference_to_better(model, slot, **runtime); !what.empty()) {
+    // Kept all the same: a better level still to come may agree with it.
+    slot.differs = true;
+    slot.publish(std::move(*runtime));
+    model.ladder.level_lost(slot.config.level, what);
+    return {};
+  }
   const Verdict verdict = judge(model, slot, **runtime, with.clock);
   if (verdict.newcomer) {
     leave_out(model, slot, *verdict.newcomer);
     return {};
   }
-  (*runtime)->lane = &with.lanes.lane_for(model.name, slot.config, (*runtime)->on_gpu);
   slot.publish(std::move(*runtime));
   model.ladder.level_ready(slot.config.level);
   if (slot.gone) model.ladder.level_lost(slot.config.level, "its worker was lost meanwhile");
