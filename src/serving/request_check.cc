@@ -85,14 +85,4 @@ Result<BoundRequest> bind_request(const Request& request, const runtime::Signatu
   return bound;
 }
 
-std::uint64_t shape_bucket(std::span<const TensorView> inputs) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
-  const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
-  for (const TensorView& input : inputs) {
-    mix(input.shape.size());
-    for (const std::int64_t dim : input.shape) mix(static_cast<std::uint64_t>(dim));
-  }
-  return hash;
-}
-
 }  // namespace gradus::serving

@@ -19,7 +19,4 @@ struct BoundRequest {
 /// known; requested outputs must be known and named once; none means all.
 Result<BoundRequest> bind_request(const Request& request, const runtime::Signature& signature);
 
-/// The same number for the same input shapes: which runs may be compared with each other.
-std::uint64_t shape_bucket(std::span<const TensorView> inputs);
-
 }  // namespace gradus::serving

@@ -65,6 +65,16 @@ std::string shape_text(const Shape& shape) {
   return text + "]";
 }
 
+std::uint64_t shape_bucket(std::span<const TensorView> inputs) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  for (const TensorView& input : inputs) {
+    mix(input.shape.size());
+    for (const std::int64_t dim : input.shape) mix(static_cast<std::uint64_t>(dim));
+  }
+  return hash;
+}
+
 Tensor make_tensor(DType dtype, Shape shape, std::vector<std::byte> bytes) {
   auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   const std::span<const std::byte> data(*owner);

@@ -50,6 +50,10 @@ Result<std::uint64_t> element_count(const Shape& shape);
 /// `[2,3,-1]`.
 std::string shape_text(const Shape& shape);
 
+/// The same number for the same shapes in the same order: which runs may be compared with each
+/// other.
+std::uint64_t shape_bucket(std::span<const TensorView> tensors);
+
 /// A Tensor that owns a copy of `bytes`.
 Tensor make_tensor(DType dtype, Shape shape, std::vector<std::byte> bytes);
 

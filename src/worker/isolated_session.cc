@@ -13,16 +13,6 @@ using namespace std::chrono_literals;
 constexpr int kOutOfMemoryInARow = 3;
 constexpr auto kUnloadLimit = 10s;
 
-std::uint64_t shape_key(std::span<const TensorView> inputs) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
-  const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
-  for (const TensorView& input : inputs) {
-    mix(input.shape.size());
-    for (const std::int64_t dim : input.shape) mix(static_cast<std::uint64_t>(dim));
-  }
-  return hash;
-}
-
 bool same(const std::vector<runtime::TensorSpec>& a, const std::vector<runtime::TensorSpec>& b) {
   return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
     return one.name == other.name && one.dtype == other.dtype && one.shape == other.shape;
@@ -72,7 +62,7 @@ void IsolatedSession::unload() {
 
 Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inputs,
                                                  std::span<const std::size_t> outputs) {
-  const std::uint64_t shape = shape_key(inputs);
+  const std::uint64_t shape = shape_bucket(inputs);
   std::shared_ptr<Worker> worker;
   std::uint64_t session = 0;
   ShapeTimes::Times times;

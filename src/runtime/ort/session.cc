@@ -125,8 +125,7 @@ Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
     return take(std::move(values), outputs);
   } catch (const Ort::Exception& e) {
     static_assert(ORT_INVALID_ARGUMENT == kOrtInvalidArgument);
-    return fail(code_of(fault_class(e.GetOrtErrorCode(), e.what(), on_cpu_)),
-                error_text(e.what()));
+    return fail(code_of(fault_class(e.GetOrtErrorCode(), e.what(), on_cpu_)), error_text(e.what()));
   } catch (const std::exception& e) {  // for want of memory
     return fail(Code::kUnavailable, e.what());
   }

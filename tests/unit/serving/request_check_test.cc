@@ -68,16 +68,5 @@ TEST(BindRequest, SaysWhatIsWrong) {
             "output 'state' is requested twice");
 }
 
-TEST(ShapeBucket, TellsShapesApartAndNothingElse) {
-  const auto bucket = [](std::vector<Shape> shapes) {
-    std::vector<TensorView> views;
-    for (Shape& shape : shapes) views.push_back({DType::kFp32, std::move(shape), {}});
-    return shape_bucket(views);
-  };
-  EXPECT_EQ(bucket({{1, 8}, {}}), bucket({{1, 8}, {}}));
-  EXPECT_NE(bucket({{1, 8}, {}}), bucket({{8, 1}, {}}));
-  EXPECT_NE(bucket({{1, 8}}), bucket({{1}, {8}}));
-}
-
 }  // namespace
 }  // namespace gradus::serving

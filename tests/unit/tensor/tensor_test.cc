@@ -34,6 +34,17 @@ TEST(ElementCount, RefusesNegativesAndOverflow) {
   EXPECT_EQ(*element_count({INT64_MAX, 0}), 0u) << "no elements, whatever the other dimension";
 }
 
+TEST(ShapeBucket, TellsShapesApartAndNothingElse) {
+  const auto bucket = [](std::vector<Shape> shapes) {
+    std::vector<TensorView> views;
+    for (Shape& shape : shapes) views.push_back({DType::kFp32, std::move(shape), {}});
+    return shape_bucket(views);
+  };
+  EXPECT_EQ(bucket({{1, 8}, {}}), bucket({{1, 8}, {}}));
+  EXPECT_NE(bucket({{1, 8}, {}}), bucket({{8, 1}, {}}));
+  EXPECT_NE(bucket({{1, 8}}), bucket({{1}, {8}}));
+}
+
 TEST(CheckByteSize, SaysWhatCameAndWhatWasExpected) {
   const std::vector<std::byte> bytes(12);
   EXPECT_TRUE(check_byte_size(view(DType::kFp32, {3}, bytes)));
