@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "tools/drill.h"
 #include "tools/serve.h"
 #include "tools/worker.h"
 
@@ -60,6 +61,38 @@ void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
                   "print the effective configuration of server and models, and exit");
 }
 
+void add_drill(CLI::App& app, gradus::tools::DrillOptions& options) {
+  CLI::App* const drill = app.add_subcommand(
+      "drill",
+      "break level 0 of a model in many ways under load, on a server of its own, and report what "
+      "the clients saw; exit code 1 if any request failed or was answered wrongly");
+  const auto text = [drill](const char* flag, auto& value, const char* type, const char* help) {
+    return drill->add_option(flag, value, help)->type_name(type);
+  };
+  text("--model-repository", options.model_repository, "DIR", "folder of models")->required();
+  text("--model", options.model, "NAME", "the model to drill")->required();
+  text("--fault", options.faults, "LIST", "which, like kill,hang,oom (all)");
+  text("--trials", options.trials, "N", "of each fault (1)")->check(CLI::Range(1, 100'000));
+  text("--rate", options.rate, "R", "requests a second (25 % of what the CPU level can take)")
+      ->check(CLI::Range(0.01, 100'000.0));
+  text("--json", options.json, "FILE", "write the report there as JSON too");
+  const auto seconds = [drill](const char* flag, auto& value, double least, double most,
+                               const char* help) {
+    drill
+        ->add_option_function<double>(
+            flag, [&value](double given) { value = gradus::tools::DrillOptions::Seconds(given); },
+            help)
+        ->type_name("S")
+        ->check(CLI::Range(least, most));
+  };
+  constexpr double kDay = 86'400;
+  seconds("--hold", options.hold, 0.001, kDay, "good seconds before level 0 is used again");
+  seconds("--max-hold", options.max_hold, 0.001, kDay, "the hold's cap after relapses");
+  seconds("--cooldown", options.cooldown, 0, kDay, "least seconds between soft moves down");
+  seconds("--breaker", options.breaker, 0.001, kDay, "until an open breaker allows a trial");
+  seconds("--restart-backoff", options.restart_backoff, 0.001, 30, "before a worker's restart");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -75,6 +108,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("gradus ") + gradus::tools::kVersion);
   gradus::tools::ServeOptions serve;
   add_serve(app, serve);
+  gradus::tools::DrillOptions drill;
+  add_drill(app, drill);
   pid_t server = 0;  // of a worker, which only a server starts: no word of it in --help
   CLI::App* const worker = app.add_subcommand("worker")->group("");
   worker->add_option("server", server)->required();
@@ -88,5 +123,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (worker->parsed()) gradus::tools::worker(server);
+  if (app.got_subcommand("drill")) return gradus::tools::drill(drill, std::cout, std::cerr);
   return gradus::tools::serve(serve, std::cout, std::cerr);
 }

@@ -30,6 +30,8 @@ struct ServerConfig {
   std::optional<std::vector<std::string>> providers;  // full names, in order; nothing: the default
   std::map<std::string, std::string> provider_libraries;  // provider name -> absolute path
   std::uint32_t max_queue_size = 1024;  // requests waiting for one device, 1..1'000'000
+  std::chrono::milliseconds worker_restart_backoff{100};  // before a lost worker's first restart
+  std::uint32_t worker_crash_loop_deaths = 5;             // within a minute, 2..1'000'000
   log::Severity log_level = log::Severity::kInfo;
   log::Format log_format = log::Format::kText;
   bool operator==(const ServerConfig&) const = default;

@@ -90,6 +90,11 @@ const Fields<S>& server_fields() {
        "ORT_PROVIDERS, else as said above"},
       integer("max_queue_size", &S::max_queue_size, 1, 1'000'000,
               "requests waiting for one device"),
+      milliseconds("worker_restart_backoff_ms", &S::worker_restart_backoff, 1, 30'000,
+                   "from a worker's loss to its restart; doubled after each loss in a row, up to "
+                   "30 s"),
+      integer("worker_crash_loop_deaths", &S::worker_crash_loop_deaths, 2, 1'000'000,
+              "so many losses of a worker within a minute: the next restart waits a minute"),
       choice<S, log::Severity>("log_level", &S::log_level,
                                {{"debug", log::Severity::kDebug},
                                 {"info", log::Severity::kInfo},

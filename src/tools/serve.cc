@@ -93,6 +93,8 @@ worker::Supervisor::Options worker_options(const config::ServerConfig& server, b
                              .log_format = server.log_format,
                              .allow_software_gpu = software_gpu,
                              .provider_libraries = server.provider_libraries};
+  options.restart.first = server.worker_restart_backoff;
+  options.restart.loop_deaths = server.worker_crash_loop_deaths;
   options.seed = static_cast<std::uint64_t>(wall_now().time_since_epoch().count());
   return options;
 }

@@ -160,10 +160,11 @@ std::optional<Loss> Worker::check_death() {
   return loss();
 }
 
-// Its socket closes a moment before its death can be asked for.
+// Its socket closes a moment before its death can be asked for: the longer, the more memory it has.
+// What waits for an answer cannot wait for all of that.
 Error Worker::died() {
   if (process_->wait_dead(50ms)) return lose(Loss::Cause::kDied, *process_->death());
-  return lose(Loss::Cause::kProtocol, "closed its socket and was killed");
+  return lose(Loss::Cause::kDied, "is dying: it closed its socket");
 }
 
 Result<std::unique_ptr<Worker::Channel>> Worker::take_channel() {
