@@ -5,6 +5,11 @@ foreach(room IN LISTS GRADUS_ROOMS ITEMS fault_ep)
     continue()  # GRADUS_UNIT_ONLY builds have no tools
   endif()
   get_directory_property(names DIRECTORY unit/${room} TESTS)
+  get_directory_property(folders DIRECTORY unit/${room} SUBDIRECTORIES)
+  foreach(folder IN LISTS folders)
+    get_directory_property(more DIRECTORY ${folder} TESTS)
+    list(APPEND names ${more})
+  endforeach()
   list(FILTER names INCLUDE REGEX "^unit[.]")  # sanitizer builds have no others
   foreach(name IN LISTS names)
     foreach(preset asan tsan)
