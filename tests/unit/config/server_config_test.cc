@@ -44,6 +44,8 @@ exit_timeout_ms: 0
 provider_libraries: {openvino: /lib/ov.so, FaultyExecutionProvider: "/lib/with space.so"}
 providers: [faulty, openvino, cpu]
 max_queue_size: 1000000
+worker_restart_backoff_ms: 30000
+worker_crash_loop_deaths: 2
 log_level: debug
 log_format: json
 )";
@@ -59,6 +61,8 @@ TEST(ServerConfig, ReadsEveryKey) {
   expected.providers = {
       {"FaultyExecutionProvider", "OpenVINOExecutionProvider", "CPUExecutionProvider"}};
   expected.max_queue_size = 1'000'000;
+  expected.worker_restart_backoff = 30'000ms;
+  expected.worker_crash_loop_deaths = 2;
   expected.log_level = log::Severity::kDebug;
   expected.log_format = log::Format::kJson;
   EXPECT_EQ(loaded_server(file.path()), expected);

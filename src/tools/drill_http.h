@@ -1,0 +1,78 @@
+// The drill's HTTP/1.1 client: one keep-alive connection without a thread of its own, non-blocking,
+// one request at a time. It knows no more of HTTP than what this server sends.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace gradus::tools {
+
+struct HttpAnswer {
+  int status = 0;
+  std::string head;  // status line and headers
+  std::string body;
+
+  /// The value of a header, "" without it. @param name in lower case
+  std::string_view header(std::string_view name) const;
+  /// The level that answered (`gradus-level`).
+  std::optional<int> level() const;
+  /// The tensors behind the JSON of a binary answer; "" of one without.
+  std::string_view tensors() const;
+};
+
+/// Takes an answer apart as it comes.
+class AnswerReader {
+ public:
+  void reset();
+  /// True once the answer is whole. kInternal: it is not understood.
+  Result<bool> take(std::string_view received);
+  const HttpAnswer& answer() const { return answer_; }
+
+ private:
+  Result<void> read_head();
+
+  HttpAnswer answer_;
+  bool head_read_ = false;
+  std::size_t body_left_ = 0;
+};
+
+class HttpConnection {
+ public:
+  /// Connects to that port of 127.0.0.1; kUnavailable when nobody listens there.
+  static Result<HttpConnection> open(std::uint16_t port);
+  HttpConnection(HttpConnection&& other) noexcept;
+  HttpConnection& operator=(HttpConnection&& other) noexcept;
+  ~HttpConnection();
+
+  int fd() const { return fd_; }
+  bool wants_to_write() const { return !unsent_.empty(); }
+
+  /// Starts a request, when none is under way. @param request borrowed until its answer is whole
+  Result<void> send(std::string_view request);
+  /// Goes on after the socket was ready; true when the answer is whole. An error ends the use of
+  /// the connection.
+  Result<bool> go_on();
+  const HttpAnswer& answer() const { return reader_.answer(); }
+
+ private:
+  explicit HttpConnection(int fd) : fd_(fd) {}
+  Result<void> write_more();
+
+  int fd_;
+  std::string_view unsent_;
+  AnswerReader reader_;
+};
+
+/// A GET or POST as bytes. @param headers each ending in \r\n
+std::string http_request(std::string_view method, std::string_view path, std::string_view headers,
+                         std::string_view body);
+
+/// One request on a connection of its own. kDeadline: no whole answer by then.
+Result<HttpAnswer> exchange(std::uint16_t port, std::string_view request, TimePoint deadline);
+
+}  // namespace gradus::tools

@@ -1,0 +1,153 @@
+#include "tools/drill_scratch.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "config/load.h"
+#include "serving/repository.h"
+
+namespace gradus::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr const char* kProvider = "FaultExecutionProvider";
+constexpr const char* kLibrary = "libgradus_fault_ep.so";
+constexpr std::uint32_t kNoCrashLoop = 1'000'000;  // trials are no crash loop
+
+Result<fs::path> find_library() {
+  const fs::path beside = own_binary().parent_path();
+  for (const fs::path& folder : {beside, beside.parent_path() / "lib" / "gradus"}) {
+    std::error_code error;
+    if (fs::exists(folder / kLibrary, error)) return folder / kLibrary;
+  }
+  return fail(Code::kNotFound, std::string(kLibrary) + " is neither in " + beside.string() +
+                                   " nor in " + (beside.parent_path() / "lib" / "gradus").string());
+}
+
+Result<serving::ModelFolder> find_model(const DrillOptions& options,
+                                        const config::ServerConfig& server) {
+  auto models = serving::scan_repositories(server);
+  if (!models) return tl::unexpected(models.error());
+  const auto found = std::ranges::find(*models, options.model, &serving::ModelFolder::name);
+  if (found == models->end()) {
+    return fail(Code::kInvalid, "--model: no model '" + options.model + "' in " +
+                                    options.model_repository.string());
+  }
+  if (!found->faults.empty()) return fail(Code::kInvalid, found->faults.front());
+  return std::move(*found);
+}
+
+Result<void> prepare_levels(std::vector<config::LevelConfig>& levels) {
+  std::erase_if(levels, [](const config::LevelConfig& level) {
+    return level.level > 0 && (config::is_gpu_level(level) || level.providers.empty());
+  });
+  if (levels.size() < 2 || levels.front().level != 0) {
+    return fail(Code::kInvalid,
+                "the model needs a level 0 and a CPU level below it: a drill breaks the first and "
+                "watches the second");
+  }
+  for (config::LevelConfig& level : levels) level.keep = config::Keep::kAlways;
+  config::LevelConfig& broken = levels.front();
+  broken.file = levels[1].file;
+  broken.providers = {{kProvider, {}}};
+  broken.excluded.clear();
+  broken.device_ids.clear();
+  broken.check_outputs = config::CheckOutputs::kFinite;
+  broken.isolation = config::Isolation::kProcess;
+  return {};
+}
+
+milliseconds in_ms(DrillOptions::Seconds time) {
+  return std::chrono::duration_cast<milliseconds>(time);
+}
+
+Result<void> prepare_policy(config::PolicyConfig& policy, const DrillOptions& options) {
+  if (options.hold) {
+    policy.hold = in_ms(*options.hold);
+    policy.probe_every = std::min(policy.probe_every, std::max(policy.hold / 10, milliseconds(1)));
+    policy.hold_cap = std::max(policy.hold_cap, policy.hold);
+  }
+  if (options.max_hold) policy.hold_cap = in_ms(*options.max_hold);
+  if (options.cooldown) policy.cooldown = in_ms(*options.cooldown);
+  if (options.breaker) policy.breaker_open = in_ms(*options.breaker);
+  if (policy.hold_cap < policy.hold) {
+    return fail(Code::kInvalid,
+                "--max-hold: under the hold of " + std::to_string(policy.hold.count()) + " ms");
+  }
+  return {};
+}
+
+template <class Config>
+Result<void> write_config(const fs::path& path, const Config& config) {
+  std::ofstream file(path);
+  config::print_effective(file, config);
+  file.close();
+  return file ? Result<void>{} : fail(Code::kInternal, path.string() + ": cannot be written");
+}
+
+}  // namespace
+
+fs::path own_binary() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error);
+}
+
+Result<Scratch> Scratch::make(const DrillOptions& options) {
+  const auto library = find_library();
+  if (!library) return tl::unexpected(library.error());
+  config::ServerConfig server;
+  server.model_repositories = {options.model_repository.string()};
+  server.provider_libraries = {{kProvider, library->string()}};
+  auto model = find_model(options, server);
+  if (!model) return tl::unexpected(model.error());
+  const auto levels = prepare_levels(model->config.levels);
+  if (!levels) return tl::unexpected(levels.error());
+  const auto policy = prepare_policy(model->config.policy, options);
+  if (!policy) return tl::unexpected(policy.error());
+
+  std::error_code error;
+  std::string folder = (fs::temp_directory_path(error) / "gradus-drill-XXXXXX").string();
+  if (error || ::mkdtemp(folder.data()) == nullptr) {
+    return fail(Code::kInternal, folder + ": cannot be made");
+  }
+  Scratch scratch(folder);
+  scratch.name_ = model->name;
+  scratch.model_ = std::move(model->config);
+  const fs::path models = scratch.folder_ / "models";
+  fs::create_directories(models / model->name, error);
+  const fs::path version = fs::canonical(model->files, error);
+  if (!error) fs::create_directory_symlink(version, models / model->name / model->version, error);
+  if (error) return fail(Code::kInternal, models.string() + ": " + error.message());
+  server.model_repositories = {models.string()};
+  server.http.port = 0;
+  server.worker_crash_loop_deaths = kNoCrashLoop;
+  if (options.restart_backoff) server.worker_restart_backoff = in_ms(*options.restart_backoff);
+  if (const auto written = write_config(scratch.server_config(), server); !written) {
+    return tl::unexpected(written.error());
+  }
+  return scratch;
+}
+
+Scratch::Scratch(Scratch&& other) noexcept
+    : folder_(std::exchange(other.folder_, {})),
+      name_(std::move(other.name_)),
+      model_(std::move(other.model_)) {}
+
+Scratch::~Scratch() {
+  std::error_code error;
+  if (!folder_.empty()) fs::remove_all(folder_, error);
+}
+
+Result<void> Scratch::write(std::optional<milliseconds> target) {
+  config::ModelConfig model = model_;
+  if (target) model.levels.front().target_p99 = *target;
+  return write_config(folder_ / "models" / name_ / "gradus.yaml", model);
+}
+
+}  // namespace gradus::tools
