@@ -164,7 +164,7 @@ std::optional<Loss> Worker::check_death() {
 // What waits for an answer cannot wait for all of that.
 Error Worker::died() {
   if (process_->wait_dead(50ms)) return lose(Loss::Cause::kDied, *process_->death());
-  return lose(Loss::Cause::kDied, "is dying: it closed its socket");
+  return lose(Loss::Cause::kProtocol, "closed its socket and was killed");
 }
 
 Result<std::unique_ptr<Worker::Channel>> Worker::take_channel() {
