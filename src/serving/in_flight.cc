@@ -87,7 +87,7 @@ void InFlight::run_on(LevelSlot& slot) {
   waited_ = true;
   queue_ += begun - queued_at_;
 
-  auto result = level.backend->run(bound_.inputs, bound_.outputs);
+  auto result = level.run(bound_.inputs, bound_.outputs);
   const TimePoint ended = clock_.now();
 
   const bool refused = !result && result.error().code == Code::kInvalid;

@@ -12,6 +12,7 @@
 #include "config/provider_names.h"
 #include "runtime/sample_inputs.h"
 #include "serving/left_out.h"
+#include "serving/level_devices.h"
 #include "serving/status.h"
 
 namespace gradus::serving {
@@ -30,33 +31,9 @@ Result<Duration> timed_run(const LevelRuntime& level, const Clock& clock) {
   return clock.now() - begun;
 }
 
-// The level may be published already, or be about to be: bring_up looks at `gone` once more.
-worker::LevelHooks hooks_of(Model& model, LevelSlot& slot) {
-  const int level = slot.config.level;
-  return {.lost =
-              [&model, &slot, level](const worker::Loss& loss) {
-                slot.gone = true;
-                if (slot.runtime() != nullptr) model.ladder.level_lost(level, loss.text);
-              },
-          .back =
-              [&model, &slot, level] {
-                slot.gone = false;
-                if (slot.runtime() != nullptr) model.ladder.level_ready(level);
-              }};
-}
-
 Result<std::unique_ptr<LevelRuntime>> load_runtime(Model& model, LevelSlot& slot,
                                                    const Loading& with) {
-  const config::LevelConfig& level = slot.config;
-  const runtime::LoadSpec spec{.file = model.files / level.file,
-                               .providers = level.providers,
-                               .device_ids = level.device_ids,
-                               .threads = level.threads,
-                               .allow_software_gpu = level.allow_software_gpu,
-                               .check_outputs = level.check_outputs};
-  auto loaded = with.workers != nullptr && config::is_isolated(level)
-                    ? with.workers->load(level, spec, hooks_of(model, slot))
-                    : with.load(spec);
+  auto loaded = load_on_devices(model, slot, with);
   if (!loaded) return tl::unexpected(loaded.error());
   slot.set_note(runtime::failures_text(loaded->failures));  // of better providers, if any
   auto runtime = std::make_unique<LevelRuntime>();
@@ -69,7 +46,8 @@ Result<std::unique_ptr<LevelRuntime>> load_runtime(Model& model, LevelSlot& slot
 
 // The size that the model's other levels run with, so that their times can be compared; where that
 // does not fit, one of the level's own.
-Result<void> warm_up(Model& model, LevelRuntime& level) REQUIRES(model.arrival) {
+Result<void> warm_up(Model& model, LevelRuntime& level, std::size_t device_count)
+    REQUIRES(model.arrival) {
   const auto take = [&level](std::vector<Tensor> inputs) {
     level.sample = std::move(inputs);
     level.sample_views = runtime::views_of(level.sample);
@@ -81,10 +59,13 @@ Result<void> warm_up(Model& model, LevelRuntime& level) REQUIRES(model.arrival) 
     auto sample = runtime::find_sample(*level.backend);
     if (!sample) return tl::unexpected(sample.error());
     if (model.sample_size == 0) model.sample_size = sample->size;
-    if (const auto run = take(std::move(sample->inputs)); !run) return run;
+    if (const auto run = take(std::move(sample->inputs)); !run) return tl::unexpected(run.error());
   }
-  for (int i = 1; i < kWarmRuns; ++i) {
-    if (const auto run = level.run_sample(); !run) return run;
+  const int devices = static_cast<int>(std::max<std::size_t>(1, device_count));
+  for (int i = 1; i < kWarmRuns * devices; ++i) {
+    const auto run = level.run_sample();
+    if (!run) return tl::unexpected(run.error());
+    level.contract = OutputContract(level.signature(), *run);
   }
   return {};
 }
@@ -186,7 +167,8 @@ Result<void> bring_up(Model& model, LevelSlot& slot, const Loading& with) {
     for (int left; (left = model.cpu_loading) > 0;) model.cpu_loading.wait(left);
   }
   const MutexLock turn(model.arrival);
-  if (const auto warm = warm_up(model, **runtime); !warm) return warm;
+  if (const auto warm = warm_up(model, **runtime, slot.config.device_ids.size()); !warm)
+    return warm;
   (*runtime)->lane = &with.lanes.lane_for(model.name, slot.config, (*runtime)->on_gpu);
   if (const auto what = difference_to_better(model, slot, **runtime); !what.empty()) {
     // Kept all the same: a better level still to come may agree with it.

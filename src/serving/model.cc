@@ -57,12 +57,20 @@ LevelSlot* Model::slot(int level) const {
   return found == levels.end() ? nullptr : found->get();
 }
 
-Result<void> LevelRuntime::run_sample() const {
+Result<std::vector<Tensor>> LevelRuntime::run(std::span<const TensorView> inputs,
+                                              std::span<const std::size_t> outputs) const {
+  auto tensors = backend->run(inputs, outputs);
+  if (!tensors) return tensors;
+  if (const auto kept = contract.check(outputs, *tensors); !kept) {
+    return tl::unexpected(kept.error());
+  }
+  return tensors;
+}
+
+Result<std::vector<Tensor>> LevelRuntime::run_sample() const {
   std::vector<std::size_t> outputs(signature().outputs.size());
   std::iota(outputs.begin(), outputs.end(), std::size_t{0});
-  const auto result = backend->run(sample_views, outputs);
-  if (!result) return tl::unexpected(result.error());
-  return {};
+  return run(sample_views, outputs);
 }
 
 std::string difference(const runtime::Signature& better, const runtime::Signature& worse) {

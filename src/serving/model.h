@@ -12,6 +12,7 @@
 #include "config/model_config.h"
 #include "runtime/backend.h"
 #include "serving/ladder_driver.h"
+#include "serving/output_contract.h"
 #include "serving/run_lane.h"
 
 namespace gradus::serving {
@@ -26,10 +27,14 @@ struct LevelRuntime {
   double node_share = 0;  // of the graph's nodes on provider_used, 0..1
   std::vector<Tensor> sample;
   std::vector<TensorView> sample_views;
+  OutputContract contract;
 
   const runtime::Signature& signature() const { return backend->signature(); }
-  /// Runs the sample, all outputs.
-  Result<void> run_sample() const;
+  /// As Backend::run, and holds the outputs to the contract.
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  std::span<const std::size_t> outputs) const;
+  /// The sample, all outputs.
+  Result<std::vector<Tensor>> run_sample() const;
 };
 
 /// A level's place in the model; filled once, by a loader thread, while requests already run

@@ -121,12 +121,17 @@ void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& s
   status.p99 ? json.number(to_ms(*status.p99)) : json.raw("null");
   json.key("served").raw(std::to_string(status.served));
   json.key("failed").raw(std::to_string(status.failed));
-  std::optional<worker::WorkerStatus> worker;
+  std::vector<worker::WorkerStatus> of_level;
   if (workers != nullptr && config::is_isolated(config)) {
-    worker = workers->of(Workers::device_of(config));
+    for (const std::string& device : Workers::devices_of(config)) {
+      if (auto worker = workers->of(device)) of_level.push_back(std::move(*worker));
+    }
   }
   json.key("worker");
-  worker ? write_worker(json, *worker) : static_cast<void>(json.raw("null"));
+  of_level.empty() ? static_cast<void>(json.raw("null")) : write_worker(json, of_level.front());
+  json.key("workers").open('[');
+  for (const worker::WorkerStatus& worker : of_level) write_worker(json, worker);
+  json.close(']');
   json.close('}');
 }
 

@@ -7,26 +7,29 @@ namespace gradus::serving {
 Workers::Workers(worker::Supervisor::Options options, const Clock& clock)
     : options_(std::move(options)), clock_(clock) {}
 
-std::string Workers::device_of(const config::LevelConfig& level) {
-  const int id = level.device_ids.empty() ? 0 : level.device_ids.front();
-  return (config::is_gpu_level(level) ? "gpu:" : "cpu:") + std::to_string(id);
+std::vector<std::string> Workers::devices_of(const config::LevelConfig& level) {
+  const std::string kind = config::is_gpu_level(level) ? "gpu:" : "cpu:";
+  if (level.device_ids.empty()) return {kind + "0"};
+  std::vector<std::string> devices;
+  for (const int id : level.device_ids) devices.push_back(kind + std::to_string(id));
+  return devices;
 }
 
-Result<runtime::Loaded> Workers::load(const config::LevelConfig& level,
-                                      const runtime::LoadSpec& spec, worker::LevelHooks hooks) {
+Result<runtime::Loaded> Workers::load(const std::string& device, const runtime::LoadSpec& spec,
+                                      Duration target, worker::LevelHooks hooks) {
   worker::Supervisor* supervisor = nullptr;
   {
     const MutexLock lock(mutex_);
-    std::unique_ptr<worker::Supervisor>& place = supervisors_[device_of(level)];
+    std::unique_ptr<worker::Supervisor>& place = supervisors_[device];
     if (place == nullptr) {
       worker::Supervisor::Options options = options_;
-      options.worker.greeting.device = device_of(level);
+      options.worker.greeting.device = device;
       options.seed += supervisors_.size();  // so that two do not start again in step
       place = std::make_unique<worker::Supervisor>(std::move(options), clock_);
     }
     supervisor = place.get();
   }
-  return supervisor->load(spec, level.target_p99, std::move(hooks));
+  return supervisor->load(spec, target, std::move(hooks));
 }
 
 std::optional<worker::WorkerStatus> Workers::of(const std::string& device) const {

@@ -17,13 +17,15 @@ class Workers {
   /// @param options of each worker; the device's name is filled in
   Workers(worker::Supervisor::Options options, const Clock& clock);
 
-  /// `gpu:1` for a level with a GPU provider, by the first of its device_ids, or else `cpu:0`.
-  static std::string device_of(const config::LevelConfig& level);
+  /// `gpu:1` for a level with a GPU provider, `cpu:1` for any other; one for each of its
+  /// device_ids, or the first device alone.
+  static std::vector<std::string> devices_of(const config::LevelConfig& level);
 
-  /// Loads an isolated level in its device's worker. Any thread; blocks. What it returns fails
+  /// Loads an isolated level in the device's worker. Any thread; blocks. What it returns fails
   /// once this object is gone.
-  Result<runtime::Loaded> load(const config::LevelConfig& level, const runtime::LoadSpec& spec,
-                               worker::LevelHooks hooks);
+  /// @param target of one run
+  Result<runtime::Loaded> load(const std::string& device, const runtime::LoadSpec& spec,
+                               Duration target, worker::LevelHooks hooks);
 
   /// Nothing: no worker was ever wanted for the device.
   std::optional<worker::WorkerStatus> of(const std::string& device) const;

@@ -114,6 +114,17 @@ def test_outputs_that_are_nan_fall_to_the_next_level(serve, control):
     assert "'logits' is not finite" in refused.error
 
 
+def test_outputs_cut_short_fall_to_the_next_level(serve, control):
+    server = serve()
+    control.order("run", "truncate")
+    assert level_of(server) == 1
+    assert control.counters()["injected"] == 1
+    control.order("run", "truncate")
+    refused = server.client.infer("fashion", IMAGE, parameters={"max_level": 0})
+    assert refused.status == 503
+    assert "'logits' has shape [1,5]" in refused.error
+
+
 @pytest.mark.parametrize("place, reason", [
     ("gone", "its library offers no device here"), ("create", "the driver is too old"),
     ("compile", "the driver is too old")])

@@ -1,9 +1,12 @@
 #include "serving/workers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gradus::serving {
 namespace {
+
+using ::testing::ElementsAre;
 
 config::LevelConfig level(const char* provider, std::vector<int> device_ids = {}) {
   config::LevelConfig level;
@@ -13,10 +16,11 @@ config::LevelConfig level(const char* provider, std::vector<int> device_ids = {}
 }
 
 TEST(Workers, LevelsOfOneDeviceShareAWorkerWhateverTheirProvider) {
-  EXPECT_EQ(Workers::device_of(level("CUDAExecutionProvider")), "gpu:0");
-  EXPECT_EQ(Workers::device_of(level("WebGpuExecutionProvider", {0})), "gpu:0");
-  EXPECT_EQ(Workers::device_of(level("CUDAExecutionProvider", {1, 0})), "gpu:1");
-  EXPECT_EQ(Workers::device_of(level("CPUExecutionProvider")), "cpu:0");
+  EXPECT_THAT(Workers::devices_of(level("CUDAExecutionProvider")), ElementsAre("gpu:0"));
+  EXPECT_THAT(Workers::devices_of(level("WebGpuExecutionProvider", {0})), ElementsAre("gpu:0"));
+  EXPECT_THAT(Workers::devices_of(level("CUDAExecutionProvider", {1, 0})),
+              ElementsAre("gpu:1", "gpu:0"));
+  EXPECT_THAT(Workers::devices_of(level("CPUExecutionProvider")), ElementsAre("cpu:0"));
 }
 
 TEST(Workers, NoneIsShownBeforeOneIsWanted) {
