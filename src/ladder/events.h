@@ -52,7 +52,15 @@ struct Outcome {
   std::uint64_t bucket;  // the same for inputs of one shape
 };
 
-/// A tiny inference without user traffic ended. A good one of a level that was lost brings it back.
+/// A request was planned: it starts at this level.
+struct Planned {
+  int level;
+  TimePoint at;
+  bool below_for_time;  // below the current level, only because that one would be too late
+};
+
+/// A tiny inference without user traffic ended. A good one of a level that was lost brings it back;
+/// a bad one of the current level is a failure in a row, as of a request.
 struct Probe {
   int level;
   TimePoint at;  // its end
@@ -60,8 +68,11 @@ struct Probe {
   bool ok;
 };
 
-/// What the level's p99, queueing included, would be at the present arrival rate. Without any, a
-/// level counts as able to carry the load.
+/// A predicted p99 without bound: the load is more than the level can do.
+inline constexpr Duration kCannotCarry = Duration::max();
+
+/// What the level's p99, queueing included, would be at the present arrival rate (predict.h).
+/// Nothing: unknown, the level counts as able to carry the load.
 struct Prediction {
   int level;
   std::optional<Duration> p99;

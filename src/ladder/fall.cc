@@ -80,9 +80,21 @@ bool does_better(const LevelState& lower, Duration current_p99, Cause cause) {
   return !expected || (*expected < lower.target && *expected < current_p99);
 }
 
+/// For overload the prediction counts too: what is measured are the requests that still got there.
+Duration p99_of_current(const LevelState& level, Cause cause) {
+  const std::optional<Duration> measured = level.window.p99_queue_and_run();
+  if (cause == Cause::kSlow || !level.predicted_p99) return measured.value_or(Duration::max());
+  return std::max(measured.value_or(Duration::zero()), *level.predicted_p99);
+}
+
 std::string evidence_of_failures(const LevelState& level) {
-  if (level.failures_in_row == 0) return text("level %d: its breaker is open", level.number);
-  return text("level %d: %u failures in a row", level.number, level.failures_in_row);
+  const std::uint32_t in_row = level.failures_in_row + level.bad_probes_in_row;
+  if (in_row == 0) return text("level %d: its breaker is open", level.number);
+  if (level.bad_probes_in_row == 0) {
+    return text("level %d: %u failures in a row", level.number, in_row);
+  }
+  return text("level %d: %u failures in a row, %u of them probes", level.number, in_row,
+              level.bad_probes_in_row);
 }
 
 std::string evidence_of_error_rate(const LevelState& level, const config::PolicyConfig& policy) {
@@ -92,15 +104,26 @@ std::string evidence_of_error_rate(const LevelState& level, const config::Policy
               100 * policy.error_rate);
 }
 
-std::string evidence_of_time(const LevelState& level, Cause cause, Duration p99) {
+std::string ms_text(Duration p99) {
+  return p99 == kCannotCarry ? std::string("without bound") : text("%.1f ms", to_ms(p99));
+}
+
+std::string evidence_of_slowness(const LevelState& level, Duration p99) {
   const Window::Counts& counts = level.window.counts();
-  if (cause == Cause::kSlow) {
-    return text("level %d: %u of %u runs took over %.1f ms, p99 %.1f ms, target %.1f ms",
-                level.number, counts.slow, counts.samples, to_ms(level.window.slow_limit()),
-                to_ms(p99), to_ms(level.target));
-  }
-  return text("level %d: every run waits long, p99 with queueing %.1f ms, target %.1f ms",
-              level.number, to_ms(p99), to_ms(level.target));
+  return text("level %d: %u of %u runs took over %.1f ms, p99 %s, target %.1f ms", level.number,
+              counts.slow, counts.samples, to_ms(level.window.slow_limit()), ms_text(p99).c_str(),
+              to_ms(level.target));
+}
+
+std::string evidence_of_overload(const State& state, Duration p99) {
+  const LevelState& level = state.levels[*state.current];
+  const PlannedBelow::Counts planned = state.planned_below.counts(state.now);
+  const std::string why =
+      state.planned_below.too_many(state.now, state.policy)
+          ? text("%u of %u requests have no time for it", planned.below, planned.requests)
+          : std::string("every run waits long");
+  return text("level %d: %s, p99 with queueing %s, target %.1f ms", level.number, why.c_str(),
+              ms_text(p99).c_str(), to_ms(level.target));
 }
 
 }  // namespace
@@ -127,15 +150,18 @@ std::optional<Transition> fall_for_failures(State& state) {
 std::optional<Transition> fall_for_time(State& state) {
   const LevelState& level = state.levels[*state.current];
   const bool is_slow = slow(level, state.policy);
-  state.saturated = is_slow || state.overload.lasts(state.now, state.policy);
+  state.saturated = is_slow || state.overload.lasts(state.now, state.policy) ||
+                    state.planned_below.too_many(state.now, state.policy);
   if (!state.saturated) return std::nullopt;
   const Cause cause = is_slow ? Cause::kSlow : Cause::kOverload;
-  const Duration p99 = level.window.p99_queue_and_run().value_or(Duration::max());
+  const Duration p99 = p99_of_current(level, cause);
   const Index to =
       first_in(state, *state.current + 1, state.levels.size(),
                [&](const LevelState& lower) { return does_better(lower, p99, cause); });
   if (!to) return std::nullopt;
-  return move_to(state, to, cause, evidence_of_time(level, cause, p99));
+  std::string evidence =
+      is_slow ? evidence_of_slowness(level, p99) : evidence_of_overload(state, p99);
+  return move_to(state, to, cause, std::move(evidence));
 }
 
 }  // namespace gradus::ladder

@@ -32,6 +32,7 @@ Transition move_to(State& state, std::optional<std::size_t> to, Cause cause, std
   }
   state.current = to;
   state.overload = {};
+  state.planned_below = {};
   state.saturated = false;
   return {at, number_of(state, from), number_of(state, to), cause, std::move(evidence)};
 }

@@ -14,6 +14,7 @@
 #include "ladder/breaker.h"
 #include "ladder/hold.h"
 #include "ladder/overload.h"
+#include "ladder/planned_below.h"
 #include "ladder/relapses.h"
 #include "ladder/warmth.h"
 #include "ladder/window.h"
@@ -36,11 +37,16 @@ const char* to_string(Condition condition);  // loading, ready, …
 struct LevelSpec {
   int level = 0;  // its number, 0 = best
   Duration target_p99{};
+  bool probed_when_idle = false;  // it can die unnoticed: an accelerator
 };
 
 struct LevelState {
   LevelState(const LevelSpec& spec, const config::PolicyConfig& policy, TimePoint start)
-      : number(spec.level), target(spec.target_p99), counts_from(start), window(policy, target) {}
+      : number(spec.level),
+        target(spec.target_p99),
+        probed_when_idle(spec.probed_when_idle),
+        counts_from(start),
+        window(policy, target) {}
 
   bool ready() const { return condition == Condition::kReady; }
   bool left_out() const {
@@ -53,14 +59,17 @@ struct LevelState {
   /// Starts anew to count what speaks for or against the level.
   void clear_record() {
     window.clear();
-    failures_in_row = 0;
+    forget_failures();
   }
+  void forget_failures() { failures_in_row = bad_probes_in_row = 0; }
 
   int number;
   Duration target;
+  bool probed_when_idle;
   Condition condition = Condition::kLoading;
   std::string reason;     // why it is not ready; empty when it is
   bool arrived = false;   // was ready once
+  bool missed = false;    // its first load failed: when it comes at last, it comes by its hold
   TimePoint counts_from;  // runs begun earlier tell nothing: the last transition, or its loss
 
   Window window;
@@ -68,7 +77,9 @@ struct LevelState {
   Breaker breaker;
   Hold hold;
   Relapses relapses;
-  std::uint32_t failures_in_row = 0;
+  std::uint32_t failures_in_row = 0;  // of requests …
+  std::uint32_t bad_probes_in_row =
+      0;                       // … and of probes while it was current, which count with them
   bool last_probe_ok = false;  // warming up counts as one
   std::optional<Duration> predicted_p99;
 
@@ -76,6 +87,7 @@ struct LevelState {
       0;  // executions, not requests; all of them, whatever the policy made of it
   std::uint64_t failed = 0;
   std::optional<TimePoint> last_answer;
+  TimePoint good_at{};  // last answer or good probe that counts; warming up is one
 };
 
 struct State {
@@ -86,6 +98,7 @@ struct State {
   TimePoint now{};             // the latest time told
   TimePoint cooldown_until{};  // no soft demotion before
   Overload overload;           // of the current level
+  PlannedBelow planned_below;  // the current level, for want of time
   bool saturated = false;      // slow or overloaded, and no lower level would do better
   bool served_before = false;  // some level was current once
 };

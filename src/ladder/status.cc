@@ -58,11 +58,13 @@ bool urgent(const State& state, TimePoint at) {
          at - *last->last_answer < state.policy.urgent_within && degraded_at(state, last->number);
 }
 
-bool wants_probe(const State& state, int level_number) {
+bool wants_probe(const State& state, int level_number, TimePoint at) {
   const std::size_t index = index_of(state, level_number);
   const LevelState& level = state.levels[index];
   if (level.condition == Condition::kUnavailable) return level.arrived;
-  return level.ready() && (better_than_current(state, index) || !level.breaker.closed());
+  if (!level.ready()) return false;
+  const bool silent = level.probed_when_idle && at - level.good_at >= state.policy.probe_every;
+  return silent || better_than_current(state, index) || !level.breaker.closed();
 }
 
 Status status(const State& state, TimePoint at) {

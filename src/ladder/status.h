@@ -21,8 +21,9 @@ bool alerts_due(const State& state, TimePoint at);
 /// The last level answered within `urgent_within`, and is not the only one: minimum service.
 bool urgent(const State& state, TimePoint at);
 
-/// The level should be probed about every `probe_every`: something depends on how it does.
-bool wants_probe(const State& state, int level);
+/// The level should be probed about every `probe_every`: something depends on how it does, and
+/// live traffic does not tell.
+bool wants_probe(const State& state, int level, TimePoint at);
 
 struct LevelStatus {
   int level;

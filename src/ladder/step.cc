@@ -37,10 +37,18 @@ Move leave(State& state, std::size_t index, Condition condition, Cause cause,
 
 /// Good news of a level that is ready: a completed hold closes its breaker.
 void prove(LevelState& level, TimePoint begun, const State& state) {
+  level.good_at = state.now;
   level.hold.succeed(begun, state.now, state.policy);
   if (level.breaker.closed() || !level.hold.complete(state.now, state.policy)) return;
   level.breaker.close();
-  level.failures_in_row = 0;
+  level.forget_failures();
+}
+
+/// One more failure in a row, noted before: opens the breaker, or restarts its rest.
+void fail_once_more(LevelState& level, const State& state) {
+  const std::uint32_t in_row = level.failures_in_row + level.bad_probes_in_row;
+  if (level.breaker.closed() && in_row < state.policy.consecutive_failures) return;
+  level.breaker.open(state.now, state.policy.breaker_open);
 }
 
 }  // namespace
@@ -50,11 +58,12 @@ Move step(State& state, const Ready& event) {
   const std::size_t index = index_of(state, event.level);
   LevelState& level = state.levels[index];
   if (level.ready()) return std::nullopt;
-  const bool first_time = !level.arrived;
+  const bool first_time = !level.arrived && !level.missed;
   level.condition = Condition::kReady;
   level.reason.clear();
   level.arrived = true;
   level.last_probe_ok = true;
+  level.good_at = state.now;
   level.clear_record();
   level.warmth.forget();
   level.counts_from = state.now;
@@ -80,7 +89,11 @@ Move step(State& state, const Lost& event) {
   const std::size_t index = index_of(state, event.level);
   LevelState& level = state.levels[index];
   if (level.left_out()) return std::nullopt;
-  if (level.arrived) level.breaker.open(state.now, state.policy.breaker_open);
+  if (level.arrived) {
+    level.breaker.open(state.now, state.policy.breaker_open);
+  } else {
+    level.missed = true;
+  }
   return leave(state, index, Condition::kUnavailable, Cause::kHardLoss, event.reason);
 }
 
@@ -110,15 +123,13 @@ Move step(State& state, const Outcome& event) {
 
   level.window.add({state.now, event.run, event.queue, event.ok, false, steady});
   if (event.ok) {
-    level.failures_in_row = 0;
+    level.forget_failures();
     level.breaker.succeed(event.begun);
     prove(level, event.begun, state);
   } else {
     ++level.failures_in_row;
     level.hold.break_off();
-    if (!level.breaker.closed() || level.failures_in_row >= state.policy.consecutive_failures) {
-      level.breaker.open(state.now, state.policy.breaker_open);
-    }
+    fail_once_more(level, state);
   }
   if (state.current == index) {
     state.overload.note(event.queue, state.now, level.target, state.policy);
@@ -128,7 +139,8 @@ Move step(State& state, const Outcome& event) {
 
 Move step(State& state, const Probe& event) {
   pass_time(state, event.at);
-  LevelState& level = state.levels[index_of(state, event.level)];
+  const std::size_t index = index_of(state, event.level);
+  LevelState& level = state.levels[index];
   const TimePoint begun = event.at - event.run;
   level.warmth.note_busy(event.at);
   if (begun < level.counts_from) return std::nullopt;
@@ -140,9 +152,14 @@ Move step(State& state, const Probe& event) {
   level.last_probe_ok = event.ok;
   level.window.add({state.now, event.run, Duration::zero(), event.ok, true, false});
   if (event.ok) {
+    level.bad_probes_in_row = 0;
     prove(level, begun, state);
   } else {
     level.hold.break_off();
+    if (state.current == index) {
+      ++level.bad_probes_in_row;
+      fail_once_more(level, state);
+    }
   }
   return settle(state);
 }
@@ -153,6 +170,14 @@ Move step(State& state, const Tick& event) {
   if (Move move = settle(state)) return move;
   if (!state.current || state.now < state.cooldown_until) return std::nullopt;
   return fall_for_time(state);
+}
+
+void step(State& state, const Planned& event) {
+  pass_time(state, event.at);
+  const std::size_t index = index_of(state, event.level);
+  // A plan from before a fall may name what is the current level by now: no lack of time there.
+  state.planned_below.note(event.below_for_time && state.current && index > *state.current,
+                           state.now);
 }
 
 void step(State& state, const Prediction& event) {

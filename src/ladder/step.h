@@ -21,6 +21,8 @@ std::optional<Transition> step(State& state, const LeftOut& event);
 std::optional<Transition> step(State& state, const Outcome& event);
 std::optional<Transition> step(State& state, const Probe& event);
 std::optional<Transition> step(State& state, const Tick& event);
+/// For every request: constant, allocates nothing. Counts from the next tick on.
+void step(State& state, const Planned& event);
 /// Counts from the next event on.
 void step(State& state, const Prediction& event);
 

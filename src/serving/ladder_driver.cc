@@ -16,7 +16,7 @@ ladder::State make_ladder(const std::string& model, const config::ModelConfig& c
                           TimePoint start) {
   std::vector<ladder::LevelSpec> levels;
   for (const config::LevelConfig& level : config.levels) {
-    levels.push_back({level.level, level.target_p99});
+    levels.push_back({level.level, level.target_p99, config::is_gpu_level(level)});
   }
   auto state = ladder::make_state(levels, config.policy, start);
   if (!state) {  // the configuration was checked
@@ -64,6 +64,16 @@ ladder::Route LadderDriver::route(ladder::Accepted accepted) {
   return ladder::route(state_, accepted, clock_.now());
 }
 
+void LadderDriver::tell(const ladder::Planned& planned) {
+  const MutexLock lock(mutex_);
+  ladder::step(state_, planned);
+}
+
+void LadderDriver::tell(const ladder::Prediction& prediction) {
+  const MutexLock lock(mutex_);
+  ladder::step(state_, prediction);
+}
+
 template <class Event>
 void LadderDriver::apply(const Event& event) {
   std::optional<ladder::Transition> move;
@@ -89,7 +99,7 @@ template void LadderDriver::apply(const ladder::Tick&);
 
 bool LadderDriver::wants_probe(int level) const {
   const MutexLock lock(mutex_);
-  return ladder::wants_probe(state_, level);
+  return ladder::wants_probe(state_, level, clock_.now());
 }
 
 bool LadderDriver::left_out(int level) const {

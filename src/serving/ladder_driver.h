@@ -29,6 +29,7 @@ class LadderDriver {
   // Request path, any thread. The lock is held for a few hundred nanoseconds.
   ladder::Route route(ladder::Accepted accepted);
   void tell(const ladder::Outcome& outcome) { apply(outcome); }
+  void tell(const ladder::Planned& planned);
   /// Without the lock.
   bool can_answer() const { return can_answer_.load(std::memory_order_acquire); }
   /// An answer of this level is worse than the best level that the operator wants. Without the
@@ -44,6 +45,7 @@ class LadderDriver {
     apply(ladder::LeftOut{level, clock_.now(), why, std::move(reason)});
   }
   void tell(const ladder::Probe& probe) { apply(probe); }
+  void tell(const ladder::Prediction& prediction);
   void tick() { apply(ladder::Tick{clock_.now()}); }
   bool wants_probe(int level) const;
   bool left_out(int level) const;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "ladder/estimates.h"
 #include "story.h"
 
 namespace {
@@ -32,6 +33,7 @@ TEST(Cost, AnOutcomeAndARouteAllocateNothingInSteadyState) {
     for (int i = 0; i < executions; ++i) {
       story.pass(1ms);
       story.outcome(0, i % 10 != 0, 2ms, 1ms, static_cast<std::uint64_t>(i % 50));
+      story.planned(1, 1, i % 20 == 0);
       story.route_of();  // allocates once: the test's own vector
       story.outcome(1, true, 1ms);
     }
@@ -41,6 +43,25 @@ TEST(Cost, AnOutcomeAndARouteAllocateNothingInSteadyState) {
   traffic(10'000);
   EXPECT_EQ(allocations - before, 10'000u);
   EXPECT_EQ(story.current(), 0);
+}
+
+TEST(Cost, EstimatesOfKnownSizesAndGuessesAllocateNothing) {
+  Estimates estimates;
+  Duration sum{};
+  const auto traffic = [&](int runs) {
+    for (int i = 0; i < runs; ++i) {
+      const Size size{1 + static_cast<std::uint32_t>(i % 32), static_cast<std::uint64_t>(i % 7)};
+      estimates.add(size, 10ms, Story::kStart + i * 1ms);
+      sum += estimates.predict(size, Story::kStart + i * 1ms).tail;
+      sum += estimates.predict({size.samples + 100, size.shape}, Story::kStart).tail;
+      sum += estimates.predict({1, 1000}, Story::kStart).tail;
+    }
+  };
+  traffic(1000);
+  const std::size_t before = allocations;
+  traffic(10'000);
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_GT(sum, 0ns);
 }
 
 }  // namespace

@@ -303,17 +303,5 @@ TEST(Breaker, ACompletedHoldClosesItAndOneFailureDoesNotReopenIt) {
   EXPECT_EQ(story.breaker(2), BreakerState::kClosed);
 }
 
-TEST(Breaker, FailedProbesDoNotOpenIt) {
-  auto story = Story::all_ready();
-  for (int i = 0; i < 10; ++i) {
-    story.pass(1s);
-    story.probe(0, false);
-    story.probe(1, false);
-  }
-  EXPECT_EQ(story.breaker(0), BreakerState::kClosed) << "it gates, and counts, user requests only";
-  EXPECT_EQ(story.breaker(1), BreakerState::kClosed);
-  EXPECT_EQ(story.current(), 0);
-}
-
 }  // namespace
 }  // namespace gradus::ladder

@@ -1,4 +1,4 @@
-// Soft demotion for slowness and overload: what counts, and only to a level that does better.
+// Soft demotion for slowness: what counts, and only to a level that does better.
 #include <gmock/gmock.h>
 
 #include "story.h"
@@ -175,93 +175,6 @@ TEST(Slowness, NeverInsideACooldown) {
   story.until(61s);
   story.tick();
   EXPECT_EQ(story.current(), 2);
-}
-
-/// Level 0 answers each 100 ms for so long, after such a wait. Ticks each time.
-void queue_up(Story& story, Duration for_so_long, Duration queue) {
-  const TimePoint end = story.now() + for_so_long;
-  for (; story.now() <= end; story.pass(100ms)) {
-    story.outcome(0, true, kFast, queue);
-    story.tick();
-  }
-}
-
-TEST(Overload, HalfATargetOfQueueingForASecondDemotes) {
-  struct Case {
-    Duration queue, lasts;
-    bool demotes;
-  };
-  for (const Case& c : {Case{26ms, 1s, true}, Case{25ms, 5s, false}, Case{26ms, 900ms, false}}) {
-    auto story = warm();
-    story.predict(1, 20ms);
-    queue_up(story, c.lasts, c.queue);
-    EXPECT_EQ(story.current() == 1, c.demotes);
-    if (c.demotes) {
-      EXPECT_EQ(story.last_cause(), Cause::kOverload);
-    }
-  }
-}
-
-TEST(Overload, OneShortWaitShowsThatTheQueueEmpties) {
-  auto story = warm();
-  story.predict(1, 20ms);
-  for (int i = 0; i < 5; ++i) {
-    queue_up(story, 800ms, 40ms);
-    story.outcome(0, true, kFast, 1ms);
-  }
-  EXPECT_EQ(story.current(), 0);
-}
-
-TEST(Overload, TwoWaitsFarApartAreNoOverload) {
-  auto story = warm();
-  story.predict(1, 20ms);
-  for (int i = 0; i < 5; ++i) {
-    story.outcome(0, true, kFast, 40ms);
-    story.tick();
-    story.pass(1s + 1ms);
-    story.tick();
-  }
-  EXPECT_EQ(story.current(), 0);
-}
-
-TEST(Overload, QueueingAtAnotherLevelIsNone) {
-  auto story = warm();
-  story.predict(1, 20ms);
-  for (int i = 0; i < 30; ++i) {
-    story.outcome(2, true, kFast, 10s);
-    story.tick();
-    story.pass(100ms);
-  }
-  EXPECT_EQ(story.current(), 0);
-  EXPECT_FALSE(status(story.state, story.now()).saturated);
-}
-
-TEST(Overload, EndsWithTheTraffic) {
-  auto story = warm();
-  queue_up(story, 2s, 40ms);
-  ASSERT_TRUE(status(story.state, story.now()).saturated);
-  story.predict(1, 20ms);
-  story.pass(1s);
-  story.tick();
-  EXPECT_EQ(story.current(), 0);
-  EXPECT_FALSE(status(story.state, story.now()).saturated);
-}
-
-TEST(Overload, OnlyAPredictionShowsThatALowerLevelDoesBetter) {
-  auto story = warm();
-  queue_up(story, 5s, 40ms);
-  EXPECT_EQ(story.current(), 0);
-  EXPECT_TRUE(status(story.state, story.now()).saturated);
-  story.predict(2, 49ms);  // with queueing, level 0 takes 50 ms
-  queue_up(story, 1s, 40ms);
-  EXPECT_EQ(story.current(), 2);
-}
-
-TEST(Overload, CountsTheTimeInTheQueueOfTheCurrentLevel) {
-  auto story = warm({{0, 50ms}, {1, 800ms}});
-  story.predict(1, 50ms);
-  queue_up(story, 5s, 40ms);
-  EXPECT_EQ(story.current(), 0) << "50 ms are not under 10 ms + 40 ms";
 }
 
 }  // namespace

@@ -36,15 +36,53 @@ TEST(Start, TheCurrentLevelIsTheBestOneThatIsLoaded) {
   EXPECT_EQ(story.transitions.size(), 2u);
 }
 
-TEST(Start, AFirstArrivalPromotesAtOnceHoweverLateItIs) {
+TEST(Start, AFirstArrivalPromotesAtOnceHoweverLongItsLoadTakes) {
   Story story;
   story.ready(1);
-  story.pass(1s);
-  story.lost(0, "no device");  // its first load failed
   story.until(2h);
   story.ready(0);
   EXPECT_EQ(story.current(), 0);
+  EXPECT_EQ(story.last_cause(), Cause::kArrived);
+}
+
+TEST(Start, ALevelWhoseFirstLoadFailedJoinsByItsHold) {
+  Story story;
+  story.ready(1);
+  story.pass(1s);
+  story.lost(0, "no device");
+  story.until(100s);
+  story.loading(0);
+  story.pass(10s);
+  story.ready(0);
+  EXPECT_EQ(story.current(), 1);
   EXPECT_EQ(story.breaker(0), BreakerState::kClosed);
+  EXPECT_TRUE(wants_probe(story.state, 0, story.now()));
+  story.probe_until(140s - 1ms, {0});
+  EXPECT_EQ(story.current(), 1);
+  story.until(140s);
+  story.probe(0);
+  EXPECT_EQ(story.current(), 0);
+  EXPECT_EQ(story.last_cause(), Cause::kPromoted);
+}
+
+TEST(Start, ALateFirstArrivalIsUsedAtOnceIfNoLevelAnswers) {
+  Story story;
+  story.lost(0, "no device");
+  story.until(100s);
+  story.ready(0);
+  EXPECT_EQ(story.current(), 0);
+  EXPECT_EQ(story.last_cause(), Cause::kStarted);
+}
+
+TEST(Start, ALevelThatWasOnlySwitchedOffBeforeItsFirstLoadPromotesAtOnce) {
+  Story story;
+  story.ready(1);
+  story.left_out(0, LeftOut::Why::kDisabled);
+  story.lost(0);  // of a level that is left out: nothing
+  story.loading(0);
+  story.pass(100s);
+  story.ready(0);
+  EXPECT_EQ(story.current(), 0);
 }
 
 TEST(Start, ALevelThatComesBackDoesNotPromoteAtOnce) {

@@ -79,28 +79,5 @@ TEST(Status, NamesAreThoseOfTheProtocol) {
   }
 }
 
-TEST(WantsProbe, WhereSomethingDependsOnIt) {
-  auto story = Story::all_ready();
-  story.lost(0);
-  story.pass(1s);
-  EXPECT_TRUE(wants_probe(story.state, 0)) << "a good probe brings it back";
-  EXPECT_FALSE(wants_probe(story.state, 1)) << "the current level has traffic";
-  EXPECT_FALSE(wants_probe(story.state, 2)) << "a worse level waits";
-  story.bad(2, 3);
-  EXPECT_TRUE(wants_probe(story.state, 2)) << "a hold closes its breaker";
-  story.ready(0);
-  EXPECT_TRUE(wants_probe(story.state, 0)) << "its hold";
-  story.left_out(0, LeftOut::Why::kDisabled);
-  EXPECT_FALSE(wants_probe(story.state, 0));
-}
-
-TEST(WantsProbe, NotOfALevelThatNeverWasLoaded) {
-  Story story;
-  story.ready(1);
-  EXPECT_FALSE(wants_probe(story.state, 0));
-  story.lost(0);
-  EXPECT_FALSE(wants_probe(story.state, 0));
-}
-
 }  // namespace
 }  // namespace gradus::ladder

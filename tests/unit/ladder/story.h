@@ -52,6 +52,10 @@ class Story {
     keep(step(state, LeftOut{level, now_, why, std::move(reason)}));
   }
   void tick() { keep(step(state, Tick{now_})); }
+  /// So many requests that start at this level.
+  void planned(int level, int requests, bool below_for_time = false) {
+    for (int i = 0; i < requests; ++i) step(state, Planned{level, now_, below_for_time});
+  }
   void predict(int level, std::optional<Duration> p99) { step(state, Prediction{level, p99}); }
 
   /// An execution that ends now.

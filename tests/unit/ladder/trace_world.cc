@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -14,23 +13,6 @@ using namespace std::chrono_literals;
 constexpr TimePoint kStart{1000h};
 constexpr Duration kHangs = 10s;
 
-std::string seconds(TimePoint at) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f s", to_ms(at - kStart) / 1000);
-  return text;
-}
-
-std::string level_text(std::optional<int> level) {
-  return level ? std::to_string(*level) : std::string("none");
-}
-
-bool is_soft(Cause cause) {
-  return cause == Cause::kFailures || cause == Cause::kErrorRate || cause == Cause::kSlow ||
-         cause == Cause::kOverload;
-}
-
-bool is_climb(Cause cause) { return cause == Cause::kPromoted || cause == Cause::kArrived; }
-
 }  // namespace
 
 TraceWorld::TraceWorld(std::uint64_t seed, TraceTotals& totals)
@@ -41,6 +23,7 @@ TraceWorld::TraceWorld(std::uint64_t seed, TraceTotals& totals)
   fails_after_ = random_.chance(50) ? Duration::zero() : random_.between(1us, 20ms);
   adversary_ = random_.chance(40);
   queues_ = random_.chance(25);
+  hurried_ = random_.chance(25);
   add_levels();
   push({.at = kStart + random_.about(gap_), .kind = Kind::kArrival});
   push({.at = kStart, .kind = Kind::kTick});
@@ -54,11 +37,13 @@ void TraceWorld::add_levels() {
   for (std::size_t i = 0; i < count; ++i, ++number) {
     if (random_.chance(15)) ++number;
     const Duration target = random_.between(20ms, 800ms);
-    specs.push_back({number, target});
+    const bool accelerator = random_.chance(40);
+    specs.push_back({number, target, accelerator});
     levels_.push_back({.number = number,
                        .target = target,
                        .service = target * random_.between(2ns, 90ns).count() / 100,
                        .load_time = random_.one_of<Duration>({0s, 100ms, 3s, 20s}),
+                       .accelerator = accelerator,
                        .trace = LevelTrace(random_, kStart, end_),
                        .promotions = {}});
   }
@@ -101,23 +86,25 @@ void TraceWorld::handle(const Event& event) {
       return;
     }
     case Kind::kOutcome:
-      if (!event.ok) note_failure(level, event.begun, event.at);
+      note_end(level, event);
       return note(step(state_, Outcome{level.number, event.begun, event.at, event.queue,
                                        event.at - event.begun, event.ok, event.bucket}));
     case Kind::kProbeDone:
       level.probing = false;
-      if (!event.ok) note_failure(level, event.begun, event.at);
+      note_end(level, event);
       note(step(state_, Probe{level.number, event.at, event.at - event.begun, event.ok}));
       // The way back of a level that was gone.
       if (!level.up && state_.levels[event.level].ready()) {
-        level.up = true;
+        level.up = level.was_up = true;
         level.counts_from = event.at;
       }
       return;
     case Kind::kTick:
       note(step(state_, Tick{event.at}));
       check_tick(event.at);
+      check_idle(event.at);
       start_probes(event.at);
+      if (queues_) predict();
       push({.at = event.at + 1s, .kind = Kind::kTick});
       return;
     case Kind::kModeChange:
@@ -172,6 +159,7 @@ void TraceWorld::arrive(TimePoint at) {
   if (random_.chance(30)) accepted.min_level = levels_[random_.below(levels_.size())].number;
   if (random_.chance(30)) accepted.max_level = levels_[random_.below(levels_.size())].number;
   const Route route = ladder::route(state_, accepted, at);
+  plan(route, at);
   const TimePoint half = at + timeout / 2;
   const std::uint64_t bucket = random_.chance(1) ? random_.below(1000) : random_.below(3);
 
@@ -225,22 +213,28 @@ bool TraceWorld::must_answer(const SimLevel& level, TimePoint at, Duration timeo
   return service <= timeout / 2;
 }
 
+void TraceWorld::plan(const Route& route, TimePoint at) {
+  if (route.empty()) return;
+  const bool below = hurried_ && route.size() > 1 && random_.chance(30);
+  step(state_, Planned{route[below ? 1 : 0], at, below});
+}
+
 void TraceWorld::start_probes(TimePoint at) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     SimLevel& level = levels_[i];
-    const LevelState& known = state_.levels[i];
-    const bool better = state_.current && i < *state_.current;
-    const bool gone = known.condition == Condition::kUnavailable && known.arrived && !level.loading;
-    const bool wanted = gone || (known.ready() && (better || !known.breaker.closed()));
-    if (!wanted || level.probing) continue;
+    if (level.probing || level.loading || !wants_probe(state_, level.number, at)) continue;
     const Attempt tried = attempt(level, at, true);
     level.probing = true;
     push({.at = tried.ends, .kind = Kind::kProbeDone, .level = i, .ok = tried.ok, .begun = at});
-    if (queues_ && random_.chance(10)) {
-      const Duration p99 = random_.between(1ms, 2 * level.target);
-      step(state_,
-           Prediction{level.number, random_.chance(50) ? std::optional(p99) : std::nullopt});
-    }
+  }
+}
+
+void TraceWorld::predict() {
+  for (const SimLevel& level : levels_) {
+    if (!random_.chance(10)) continue;
+    const Duration p99 = random_.between(1ms, 2 * level.target);
+    step(state_, Prediction{level.number, random_.one_of<std::optional<Duration>>(
+                                              {std::nullopt, p99, p99, kCannotCarry})});
   }
 }
 
@@ -270,13 +264,14 @@ void TraceWorld::bring_up(std::size_t index, TimePoint at) {
   if (level.disabled) return;
   const Mode mode = level.trace.at(at);
   if (mode == Mode::kDead || mode == Mode::kGone) {  // the load fails; again in a while
+    if (!level.was_up) level.missed = true;
     note(step(state_, Lost{level.number, at, "cannot be loaded"}));
     push({.at = at + 1s + level.load_time, .kind = Kind::kLoaded, .level = index});
     return;
   }
   level.loading = false;
   if (level.up) return;
-  level.up = true;
+  level.up = level.was_up = true;
   level.counts_from = at;
   note(step(state_, Ready{level.number, at}));
 }
@@ -295,97 +290,6 @@ void TraceWorld::operate(TimePoint at) {
     push({.at = at + level.load_time, .kind = Kind::kLoaded, .level = index});
   }
   push({.at = at + random_.about(60s), .kind = Kind::kOperator});
-}
-
-void TraceWorld::note_failure(SimLevel& level, TimePoint begun, TimePoint at) {
-  if (begun >= std::max(last_move_, level.counts_from)) level.bad_at = at;
-}
-
-void TraceWorld::note(std::optional<Transition> move) {
-  if (!move) return;
-  ++totals_.moves[move->cause];
-  moves_.push_back(*move);
-  const TimePoint at = move->at;
-  last_move_ = at;
-  if (is_soft(move->cause)) check_soft(at);
-  if (is_climb(move->cause)) {
-    const std::size_t to = index_of(state_, *move->to);
-    check_promotion(to, at);
-    if (adversary_ && random_.chance(90)) {
-      const Mode mode =
-          random_.one_of({Mode::kDead, Mode::kGone, Mode::kRequestsFail, Mode::kFlaky});
-      const Duration lasts = random_.one_of<Duration>({1ms, 1s, 1s, 10s});
-      const TimePoint strikes = at + random_.one_of<Duration>({1us, 1us, 1ms, 1s, 30s});
-      levels_[to].trace.force(strikes, mode, lasts);
-      push({.at = strikes, .kind = Kind::kModeChange, .level = to});
-    }
-  } else if (move->from) {
-    const std::size_t from = index_of(state_, *move->from);
-    last_fall_ = at;
-    levels_[from].bad_at = at;
-    if (move->to && *move->to < *move->from) {
-      ++totals_.forced_up;
-      for (std::size_t i = from + 1; i < levels_.size(); ++i) {
-        if (state_.levels[i].usable()) broken(at, "climbed without a hold past a usable level");
-      }
-    }
-  }
-}
-
-void TraceWorld::check_promotion(std::size_t to, TimePoint at) {
-  SimLevel& level = levels_[to];
-  if (moves_.back().cause == Cause::kPromoted && at - level.bad_at < 30s) {
-    broken(at, "promoted within 30 s of a failure");
-  }
-  const bool at_cap = state_.levels[to].relapses.count(at, state_.policy) >= 5;
-  std::uint64_t recent = 1;
-  for (const TimePoint earlier : level.promotions) recent += at - earlier < 600s ? 1 : 0;
-  level.promotions.push_back(at);
-  totals_.most_promotions = std::max(totals_.most_promotions, recent);
-  totals_.promotions_at_cap += at_cap ? 1 : 0;
-  if (recent > 4) broken(at, "more than 4 promotions to one level in 600 s");
-  if (at_cap && recent > 1) broken(at, "2 promotions in 600 s with the hold at its cap");
-}
-
-void TraceWorld::check_soft(TimePoint at) {
-  if (last_fall_ && at - *last_fall_ < 60s) broken(at, "soft demotion inside a cooldown");
-}
-
-void TraceWorld::check_state(TimePoint at) {
-  const bool some = std::any_of(state_.levels.begin(), state_.levels.end(),
-                                [](const LevelState& level) { return level.ready(); });
-  const bool current = state_.current && state_.levels[*state_.current].ready();
-  if (some != current) broken(at, "the current level is not ready, or another one is");
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    if (levels_[i].up != state_.levels[i].ready()) {
-      return broken(at, "level " + std::to_string(levels_[i].number) + " is " +
-                            to_string(state_.levels[i].condition) + " to the ladder");
-    }
-  }
-}
-
-/// After a cooldown no current level stays with an open breaker, unless there is nowhere to go.
-void TraceWorld::check_tick(TimePoint at) {
-  if (!state_.current || (last_fall_ && at - *last_fall_ < 60s)) return;
-  if (state_.levels[*state_.current].breaker.closed()) return;
-  ++totals_.cooldown_ended_open;
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    const LevelState& other = state_.levels[i];
-    if (other.usable() && (i > *state_.current || other.last_probe_ok)) {
-      return broken(at, "the current level stays with an open breaker");
-    }
-  }
-}
-
-void TraceWorld::broken(TimePoint at, const std::string& bound) {
-  if (!fault_.empty()) return;
-  fault_ = "at " + seconds(at) + ": " + bound + "\ntransitions before:\n";
-  const std::size_t first = moves_.size() > 20 ? moves_.size() - 20 : 0;
-  for (std::size_t i = first; i < moves_.size(); ++i) {
-    const Transition& move = moves_[i];
-    fault_ += "  " + seconds(move.at) + "  " + level_text(move.from) + " -> " +
-              level_text(move.to) + "  " + to_string(move.cause) + "  " + move.evidence + "\n";
-  }
 }
 
 }  // namespace gradus::ladder

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ladder/route.h"
+#include "ladder/status.h"
 #include "ladder/step.h"
 #include "trace_faults.h"
 
@@ -26,6 +27,9 @@ struct TraceTotals {
   std::uint64_t most_promotions = 0;      // to one level in 600 s
   std::uint64_t forced_up = 0;            // to a better level without a hold
   std::uint64_t cooldown_ended_open = 0;  // ticks that found the current level's breaker open
+  std::uint64_t late_promotions = 0;      // of levels whose first load had failed
+  std::uint64_t dead_when_idle = 0;   // ticks with a current level of which only probes can tell
+  std::uint64_t could_not_carry = 0;  // falls past a better level, for its prediction
 };
 
 class TraceWorld {
@@ -59,11 +63,15 @@ class TraceWorld {
     Duration target;
     Duration service;
     Duration load_time;
+    bool accelerator;  // probed when idle
     LevelTrace trace;
     bool up = false;  // loaded, and the ladder was told
     bool disabled = false;
     bool loading = false;
     bool probing = false;
+    bool was_up = false;
+    bool missed = false;      // its first load failed
+    TimePoint good_at{};      // last answer or good probe
     TimePoint counts_from{};  // what was begun before its last return tells nothing
     TimePoint bad_at{};       // last thing that breaks a hold
     std::vector<TimePoint> promotions;
@@ -73,7 +81,9 @@ class TraceWorld {
   void push(Event event);
   void handle(const Event& event);
   void arrive(TimePoint at);
+  void plan(const Route& route, TimePoint at);
   void start_probes(TimePoint at);
+  void predict();
   void change_mode(std::size_t level, TimePoint at);
   void lose(std::size_t level, TimePoint at);
   void bring_up(std::size_t level, TimePoint at);
@@ -82,12 +92,14 @@ class TraceWorld {
   Duration service_of(const SimLevel& level, Mode mode) const;
   bool must_answer(const SimLevel& level, TimePoint at, Duration timeout, bool time_was_lost) const;
 
-  void note_failure(SimLevel& level, TimePoint begun, TimePoint at);
+  void note_end(SimLevel& level, const Event& event);
   void note(std::optional<Transition> move);
   void check_promotion(std::size_t to, TimePoint at);
+  void check_landing(const Transition& move, std::size_t from, std::size_t to);
   void check_soft(TimePoint at);
   void check_state(TimePoint at);
   void check_tick(TimePoint at);
+  void check_idle(TimePoint at);
   void broken(TimePoint at, const std::string& bound);
 
   Random random_;
@@ -102,6 +114,7 @@ class TraceWorld {
   Duration fails_after_;  // how long a failure takes
   bool adversary_;        // strikes a level that was just promoted
   bool queues_;           // runs wait, and there are predictions
+  bool hurried_;          // requests have no time for the current level
   std::vector<Transition> moves_;
   std::optional<TimePoint> last_fall_;
   TimePoint last_move_;

@@ -44,6 +44,9 @@ TEST(Traces, HoldTheBounds) {
   EXPECT_GT(totals.promotions_at_cap, 0u);
   EXPECT_GT(totals.forced_up, 0u);
   EXPECT_GT(totals.cooldown_ended_open, 0u);
+  EXPECT_GT(totals.late_promotions, 0u);
+  EXPECT_GT(totals.dead_when_idle, 0u);
+  EXPECT_GT(totals.could_not_carry, 0u);
 }
 
 }  // namespace
