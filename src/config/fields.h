@@ -120,6 +120,19 @@ Field<S> milliseconds(std::string key, std::chrono::milliseconds S::*member, std
 }
 
 template <class S>
+Field<S> microseconds(std::string key, std::chrono::microseconds S::*member, std::int64_t least,
+                      std::int64_t most, std::string help) {
+  return {std::move(key), "an integer in " + integer_bounds(least, most), std::move(help),
+          [=](const Value& value, Reader& reader, S& out) {
+            std::int64_t number = 0;
+            if (read_integer(value, least, most, reader, number)) {
+              out.*member = std::chrono::microseconds(number);
+            }
+          },
+          [=](const S& in) { return Value::plain(std::to_string((in.*member).count())); }};
+}
+
+template <class S>
 Field<S> number(std::string key, double S::*member, Range range, std::string help) {
   return {std::move(key), "a number in " + range_text(range), std::move(help),
           [=](const Value& value, Reader& reader, S& out) {

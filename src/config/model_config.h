@@ -29,6 +29,10 @@ struct LevelConfig {
   std::vector<ProviderConfig> excluded;   // wanted, but not in the process-wide provider list
   std::vector<int> device_ids;            // 0..255; empty: the provider's default device
   std::uint32_t max_batch_size = 1;       // 1..1024
+  std::chrono::microseconds max_queue_delay{0};      // for a fuller batch, 0..10 s
+  std::vector<std::uint32_t> preferred_batch_sizes;  // ascending, each in 1..max_batch_size
+  double max_padding_waste = 0.25;                   // share of a batch that may be padding, 0..1
+  double batch_tier_share = 0.5;              // of a GPU's time that tier `batch` may use, 0..1
   std::chrono::milliseconds target_p99{800};  // 1 ms..1 h
   int threads = 1;                            // intra-op threads of one run, 1..256
   int instances = 0;  // concurrent runs, 0..256; 0: as many as CPUs allow (CPU), 1 (GPU)
@@ -45,6 +49,10 @@ struct ModelConfig {
   bool wants_gpu = true;  // some level is a GPU level; if not, lacking a GPU is no degradation
   PolicyConfig policy;
   std::chrono::milliseconds default_timeout{10'000};  // 1 ms..24 h
+  std::uint32_t max_queue_size =
+      0;  // requests waiting for one level, 0..1'000'000; 0: the server's
+  std::uint32_t priority_levels = 0;  // values of the parameter `priority`; 0: three tiers
+  std::map<std::string, double> pad;  // input -> value that makes unequal lengths equal
   bool operator==(const ModelConfig&) const = default;
 };
 

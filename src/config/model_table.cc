@@ -43,6 +43,52 @@ Value show_device_ids(const L& level) {
   return list;
 }
 
+void read_preferred_sizes(const Value& value, Reader& reader, L& out) {
+  if (value.kind != Value::Kind::kList) {
+    reader.refuse(value, "must be a list of integers in [1, 1024], ascending");
+    return;
+  }
+  out.preferred_batch_sizes.clear();
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    const Reader::Step step(reader, index_segment(i));
+    std::int64_t size = 0;
+    const std::int64_t least =
+        out.preferred_batch_sizes.empty() ? 1 : out.preferred_batch_sizes.back() + 1;
+    if (!read_integer(value.items[i], least, out.max_batch_size, reader, size)) continue;
+    out.preferred_batch_sizes.push_back(static_cast<std::uint32_t>(size));
+  }
+}
+
+Value show_preferred_sizes(const L& level) {
+  Value list = Value::list();
+  for (const auto size : level.preferred_batch_sizes) {
+    list.items.push_back(Value::plain(std::to_string(size)));
+  }
+  return list;
+}
+
+void read_pad(const Value& value, Reader& reader, ModelConfig& out) {
+  if (value.kind != Value::Kind::kMap) {
+    reader.refuse(value, "must be a map of input names to numbers");
+    return;
+  }
+  out.pad.clear();
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    const Reader::Step step(reader, value.keys[i]);
+    double number = 0;
+    if (read_number(value.items[i], {-1e300, 1e300}, reader, number)) {
+      out.pad[value.keys[i]] = number;
+    }
+  }
+}
+
+Value show_pad(const ModelConfig& config) {
+  if (config.pad.empty()) return Value{};
+  Value map = Value::map();
+  for (const auto& [input, value] : config.pad) map.add(input, show_number(value));
+  return map;
+}
+
 Value show_level_providers(const L& level) {
   Value list = Value::list();
   for (const auto* providers : {&level.providers, &level.excluded}) {
@@ -167,7 +213,19 @@ Fields<L> make_level_fields() {
       {"device_ids", "a list of integers in [0, 255]",
        "devices to place instances on; empty: the provider's default", read_device_ids,
        show_device_ids},
-      integer("max_batch_size", &L::max_batch_size, 1, 1024, "samples in one run, at most"),
+      integer(
+          "max_batch_size", &L::max_batch_size, 1, 1024,
+          "samples joined in one run, at most, and of one large request's parts; 1: requests run "
+          "as they come"),
+      microseconds("max_queue_delay_us", &L::max_queue_delay, 0, 10'000'000,
+                   "the longest that a request waits for a fuller batch while an instance is idle"),
+      {"preferred_batch_sizes", "a list of integers in [1, max_batch_size], ascending",
+       "a batch closes at once when it has the largest of these that is in reach",
+       read_preferred_sizes, show_preferred_sizes},
+      number("max_padding_waste", &L::max_padding_waste, {0, 1},
+             "share of a batch's elements that may be padding of unequal lengths"),
+      number("batch_tier_share", &L::batch_tier_share, {0, 1},
+             "of an otherwise idle GPU's time that requests of tier `batch` may use"),
       milliseconds("target_p99_ms", &L::target_p99, 1, kHour, "p99 target of one run"),
       integer("threads", &L::threads, 1, 256, "threads within one run"),
       integer("instances", &L::instances, 0, 256,
@@ -222,6 +280,16 @@ const Fields<ModelConfig>& model_fields() {
        read_levels, show_levels, "the default ladder"},
       milliseconds("default_timeout_ms", &ModelConfig::default_timeout, 1, 24 * kHour,
                    "deadline of a request that gives none"),
+      integer("max_queue_size", &ModelConfig::max_queue_size, 0, 1'000'000,
+              "requests waiting for one level; 0: the server's `max_queue_size`"),
+      integer("priority_levels", &ModelConfig::priority_levels, 0, 1'000'000,
+              "values of the parameter `priority`, 1 is the first served; 0: 1 is realtime, 2 "
+              "standard, 3 and above batch"),
+      {"pad", "a map of input names to numbers",
+       "inputs that are padded with the number, so that requests of unequal lengths run together",
+       read_pad, show_pad,
+       "0 for `input_ids`, `attention_mask`, `token_type_ids`, where there is "
+       "an `attention_mask`"},
       group("policy", &ModelConfig::policy, policy_fields(), "thresholds of the policy, below",
             check_policy),
   };

@@ -29,9 +29,11 @@ struct ServerConfig {
   std::chrono::milliseconds exit_timeout{30'000};     // grace time of a drain
   std::optional<std::vector<std::string>> providers;  // full names, in order; nothing: the default
   std::map<std::string, std::string> provider_libraries;  // provider name -> absolute path
-  std::uint32_t max_queue_size = 1024;  // requests waiting for one device, 1..1'000'000
+  std::uint32_t max_queue_size = 1024;         // requests waiting for one level, 1..1'000'000
+  std::uint64_t max_queue_bytes = 1ull << 30;  // of their inputs, 1..2^50
   std::chrono::milliseconds worker_restart_backoff{100};  // before a lost worker's first restart
   std::uint32_t worker_crash_loop_deaths = 5;             // within a minute, 2..1'000'000
+  std::chrono::milliseconds worker_crash_loop_pause{60'000};  // before the next restart then
   log::Severity log_level = log::Severity::kInfo;
   log::Format log_format = log::Format::kText;
   bool operator==(const ServerConfig&) const = default;

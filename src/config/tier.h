@@ -1,7 +1,9 @@
-// A request's priority class.
+// A request's priority class, and the ways in which clients name it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace gradus::config {
 
@@ -9,5 +11,15 @@ namespace gradus::config {
 enum class Tier : std::uint8_t { kRealtime, kStandard, kBatch };
 
 inline constexpr std::size_t kTiers = 3;
+
+/// `realtime`, `standard`, `batch`; nothing: no tier of that name.
+std::optional<Tier> tier_named(std::string_view name);
+
+/// What Triton's `priority` means: 0 is the default, kStandard, as is a priority in the middle; 1
+/// is served first.
+/// @param levels the model's `priority_levels`, of which the first third is kRealtime and the last
+///   third kBatch; 0: 1 is kRealtime, 2 kStandard, all others kBatch
+/// @return nothing: over `levels`
+std::optional<Tier> tier_of_priority(std::uint64_t priority, std::uint32_t levels);
 
 }  // namespace gradus::config

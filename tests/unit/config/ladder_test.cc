@@ -133,6 +133,10 @@ levels:
       - CPU
     device_ids: [0, 2]
     max_batch_size: 64
+    max_queue_delay_us: 500
+    preferred_batch_sizes: [16, 64]
+    max_padding_waste: 0.1
+    batch_tier_share: 0.2
     target_p99_ms: 20
     threads: 2
     instances: 3
@@ -151,6 +155,10 @@ levels:
       {"CPUExecutionProvider", {}}};
   expected.device_ids = {0, 2};
   expected.max_batch_size = 64;
+  expected.max_queue_delay = 500us;
+  expected.preferred_batch_sizes = {16, 64};
+  expected.max_padding_waste = 0.1;
+  expected.batch_tier_share = 0.2;
   expected.target_p99 = 20ms;
   expected.threads = 2;
   expected.instances = 3;

@@ -27,6 +27,13 @@ std::vector<Bad> bad_files() {
   const std::string l0 = "levels[0].";
   return {
       // Bounds, at both ends.
+      {level("max_batch_size: 8, preferred_batch_sizes: [4, 2]"),
+       {l0 + "preferred_batch_sizes[1] = 2: must be in [5, 8]"}},
+      {level("max_batch_size: 8, preferred_batch_sizes: [16]"),
+       {l0 + "preferred_batch_sizes[0] = 16: must be in [1, 8]"}},
+      {level("max_queue_delay_us: 10000001"),
+       {l0 + "max_queue_delay_us = 10000001: must be in [0, 10000000]"}},
+      {level("max_padding_waste: 1.5"), {l0 + "max_padding_waste = 1.5: must be in [0, 1]"}},
       {level("max_batch_size: 0"), {l0 + "max_batch_size = 0: must be in [1, 1024]"}},
       {level("max_batch_size: 1025"), {l0 + "max_batch_size = 1025: must be in [1, 1024]"}},
       {level("max_batch_size: -1"), {l0 + "max_batch_size = -1: must be in [1, 1024]"}},
@@ -65,6 +72,9 @@ std::vector<Bad> bad_files() {
       {level("keep: {always: true}"), {l0 + "keep = {...}: must be auto or always"}},
       {level("device_ids: 0"), {l0 + "device_ids = 0: must be a list of integers in [0, 255]"}},
       {"levels: {gpu: {}}", {"levels = {...}: must be a list of 1 to 8 levels"}},
+      {"pad: [tokens]", {"pad = [tokens]: must be a map of input names to numbers"}},
+      {"pad: {tokens: x}", {"pad.tokens = x: must be a number in [-1e+300, 1e+300]"}},
+      {"priority_levels: -1", {"priority_levels = -1: must be in [0, 1000000]"}},
       {"levels: [gpu]", {"levels[0] = gpu: must be a map of keys"}},
       {"policy: fast", {"policy = fast: must be a map of keys"}},
       {"default_levels: [gpu]", {"default_levels = [gpu]: must be a map of default levels' names"}},
@@ -73,7 +83,7 @@ std::vector<Bad> bad_files() {
       // Names of keys.
       {"polcy: {}", {"polcy: unknown key; did you mean policy?"}},
       {"zebra: 1",
-       {"zebra: unknown key; known: default_levels, levels, default_timeout_ms, policy"}},
+       {"zebra: unknown key; known: default_levels, levels, default_timeout_ms, max_queue_size, priority_levels, pad, policy"}},
       {level("max_bach_size: 4"),
        {l0 + "max_bach_size: unknown key; did you mean max_batch_size?"}},
       {policy("hold: 5"), {"policy.hold: unknown key; did you mean hold_ms?"}},

@@ -46,6 +46,7 @@ providers: [faulty, openvino, cpu]
 max_queue_size: 1000000
 worker_restart_backoff_ms: 30000
 worker_crash_loop_deaths: 2
+worker_crash_loop_pause_ms: 5000
 log_level: debug
 log_format: json
 )";
@@ -63,6 +64,7 @@ TEST(ServerConfig, ReadsEveryKey) {
   expected.max_queue_size = 1'000'000;
   expected.worker_restart_backoff = 30'000ms;
   expected.worker_crash_loop_deaths = 2;
+  expected.worker_crash_loop_pause = 5s;
   expected.log_level = log::Severity::kDebug;
   expected.log_format = log::Format::kJson;
   EXPECT_EQ(loaded_server(file.path()), expected);

@@ -1,0 +1,40 @@
+#include "batch/elements.h"
+
+#include <cstring>
+
+namespace gradus::batch {
+
+Elements::Elements(const TensorView& tensor)
+    : data_(tensor.data), size_(element_size(tensor.dtype)) {
+  if (size_ != 0) return;
+  starts_.push_back(0);
+  while (starts_.back() < data_.size()) {
+    std::uint32_t length = 0;
+    std::memcpy(&length, data_.data() + starts_.back(), sizeof length);
+    starts_.push_back(starts_.back() + sizeof length + length);
+  }
+}
+
+std::span<const std::byte> Elements::bytes(std::uint64_t first, std::uint64_t count) const {
+  if (count == 0) return {};
+  if (size_ != 0) return data_.subspan(first * size_, count * size_);
+  return data_.subspan(starts_[first], starts_[first + count] - starts_[first]);
+}
+
+std::uint64_t product(const Shape& shape, std::size_t begin, std::size_t end) {
+  std::uint64_t product = 1;
+  for (std::size_t dim = begin; dim < end; ++dim) product *= static_cast<std::uint64_t>(shape[dim]);
+  return product;
+}
+
+Result<void> check_rows(std::string_view name, const TensorView& tensor) {
+  const auto fault = [&](const std::string& what) {
+    return fail(Code::kInternal, "tensor '" + std::string(name) + "' " + what);
+  };
+  if (tensor.shape.empty()) return fault("is a scalar, which has no batch dimension");
+  const auto checked = check_byte_size(tensor);
+  if (!checked) return fault(checked.error().message);
+  return {};
+}
+
+}  // namespace gradus::batch
