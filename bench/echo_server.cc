@@ -49,7 +49,8 @@ int run() {
   Echo echo;
   config::HttpConfig config;
   config.port = 0;
-  api::HttpServer server(config, echo, usable_cpus(), steady_clock());
+  worker::SharedPool pool({.shared = false});
+  api::HttpServer server(config, echo, usable_cpus(), steady_clock(), pool);
   const auto port = server.start();
   if (!port) {
     std::fprintf(stderr, "%s\n", port.error().message.c_str());

@@ -14,6 +14,7 @@ enum class Code {
   kDeadline,     // the deadline passed first
   kUnavailable,  // nothing that may answer can answer now
   kInternal,     // our fault, or a backend's
+  kWorkerLost,   // the worker that ran it was lost; the run may be why
 };
 
 struct Error {

@@ -46,6 +46,7 @@ struct Backend {
   /// @return tensors in the order of `outputs`, in the runtime's own memory;
   ///   kInvalid: the model refused these inputs (name, shape, type);
   ///   kUnavailable: the device or provider failed, another level may answer;
+  ///   kWorkerLost: as kUnavailable, and perhaps for what these inputs did to a worker process;
   ///   kInternal: anything else that went wrong while running
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                           std::span<const std::size_t> outputs) = 0;

@@ -85,14 +85,15 @@ bool has_free_size(const Signature& signature) {
 
 }  // namespace
 
-std::vector<Tensor> sample_inputs(const Signature& signature, std::int64_t size) {
+std::vector<Tensor> sample_inputs(const Signature& signature, std::int64_t size,
+                                  std::int64_t batch) {
   std::vector<Tensor> tensors;
   Random random(1);
   for (const TensorSpec& input : signature.inputs) {
     Shape shape = input.shape;
     std::uint64_t count = 1;
     for (std::size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i] < 0) shape[i] = i == 0 ? 1 : size;
+      if (shape[i] < 0) shape[i] = i == 0 ? batch : size;
       count *= static_cast<std::uint64_t>(shape[i]);
     }
     std::vector<std::byte> bytes;
@@ -121,7 +122,8 @@ Result<Sample> find_sample(Backend& backend) {
     const auto answer = backend.run(views_of(sample.inputs), outputs);
     if (answer) return sample;
     if (!first_error) first_error = answer.error();
-    if (answer.error().code == Code::kUnavailable || !has_free_size(signature)) break;
+    const Code code = answer.error().code;
+    if (code == Code::kUnavailable || code == Code::kWorkerLost || !has_free_size(signature)) break;
   }
   return tl::unexpected(*first_error);
 }

@@ -13,11 +13,12 @@ namespace gradus::runtime {
 
 /// One tensor for each input of the signature, in its order.
 ///
-/// Dimensions: a variable first one is a batch of 1, any other variable one is `size`.
+/// Dimensions: a variable first one is `batch`, any other variable one is `size`.
 /// Values: floats pseudo-random in [0, 1), integers and booleans pseudo-random in {0, 1}, so that
 /// they stay inside any table they index; all 1 for inputs named `attention_mask`; BYTES "a".
-/// @param size >= 1
-std::vector<Tensor> sample_inputs(const Signature& signature, std::int64_t size);
+/// @param size >= 1; @param batch >= 1
+std::vector<Tensor> sample_inputs(const Signature& signature, std::int64_t size,
+                                  std::int64_t batch = 1);
 
 /// Views of `tensors`, which must outlive them.
 std::vector<TensorView> views_of(std::span<const Tensor> tensors);
@@ -28,7 +29,8 @@ struct Sample {
 };
 
 /// The first of a few usual sizes (64, 32, 128, 224, 256, 1, …) that the model runs with; each try
-/// is a real run of all outputs. The error is the first size's; kUnavailable ends the search.
+/// is a real run of all outputs. The error is the first size's; kUnavailable or
+/// kWorkerLost ends the search.
 Result<Sample> find_sample(Backend& backend);
 
 }  // namespace gradus::runtime

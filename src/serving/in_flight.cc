@@ -1,7 +1,9 @@
 #include "serving/in_flight.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "batch/batchable.h"
 #include "ladder/events.h"
 #include "serving/status.h"
 
@@ -22,12 +24,12 @@ void InFlight::start(std::shared_ptr<Model> model, Request request, Done done, c
                      DeadlineTimer& timer) {
   const auto self = std::make_shared<InFlight>(std::move(model), std::move(request),
                                                std::move(done), clock, timer);
-  if (clock.now() >= self->deadline_) {
+  if (clock.now() >= self->deadline) {
     self->expire();
     return;
   }
-  self->ticket_ = timer.add(self->deadline_, self);
-  self->route_ = self->model_->ladder.route({self->request_.min_level, self->request_.max_level});
+  self->ticket_ = timer.add(self->deadline, self);
+  self->plan();
   self->go_on();
 }
 
@@ -37,8 +39,10 @@ InFlight::InFlight(std::shared_ptr<Model> model, Request request, Done done, con
       request_(std::move(request)),
       done_(std::move(done)),
       clock_(clock),
-      timer_(timer),
-      deadline_(deadline_of(request_, model_->config)) {}
+      timer_(timer) {
+  tier = *request_.tier;
+  deadline = deadline_of(request_, model_->config);
+}
 
 InFlight::~InFlight() {
   if (!finished())
@@ -47,78 +51,134 @@ InFlight::~InFlight() {
 }
 
 void InFlight::expire() {
-  finish(fail(Code::kDeadline, "model '" + model_->name + "': the deadline of " +
-                                   std::to_string(to_us(deadline_ - request_.arrival)) +
-                                   " us passed before a level answered"));
+  if (finished_.exchange(true, std::memory_order_acq_rel)) return;
+  // First the place in the queue, then the answer: who has it may ask again at once.
+  if (LevelQueue* const queue = waits_in_.load(std::memory_order_acquire)) queue->remove(*this);
+  std::exchange(
+      done_, nullptr)(fail(Code::kDeadline, "model '" + model_->name + "': the deadline of " +
+                                                std::to_string(to_us(deadline - request_.arrival)) +
+                                                " us passed before a level answered"));
+}
+
+void InFlight::evicted() {
+  overloaded_ = true;
+  tried_ += tried_.empty() ? "" : "; ";
+  tried_ += "its place went to a better tier";
+  go_on();
+}
+
+// Better tiers hold the GPU, unless it has nothing to do and the share of `batch` is not used up.
+void InFlight::plan() {
+  const ladder::Route route = model_->ladder.route({request_.min_level, request_.max_level});
+  if (tier != config::Tier::kBatch) {
+    route_ = route;
+    return;
+  }
+  const auto held = [this](int level) {
+    const LevelRuntime* const runtime = model_->slot(level)->runtime();
+    return runtime != nullptr && runtime->on_gpu && !runtime->queue->has_room_for_batch_tier();
+  };
+  ladder::Route last;
+  for (const int level : route) (held(level) ? last : route_).append(level);
+  for (const int level : last) route_.append(level);
 }
 
 void InFlight::go_on() {
-  while (next_ < route_.size()) {
-    LevelSlot* const slot = model_->slot(route_[next_++]);
-    if (slot != nullptr && slot->runtime() != nullptr && queue_on(*slot)) return;
-  }
+  using Admission = LevelQueue::Admission;
+  const std::size_t from = next_;
+  if (finished() || try_levels(from, Admission::kByEstimate)) return;
+  // It has cost a run already: rather late than not at all.
+  if (overloaded_ && try_levels(from, ran_ ? Admission::kAlways : Admission::kNowAndThen)) return;
   give_up();
 }
 
-bool InFlight::queue_on(LevelSlot& slot) {
-  auto bound = bind_request(request_, slot.runtime()->signature());
+bool InFlight::try_levels(std::size_t from, LevelQueue::Admission admission) {
+  for (next_ = from; next_ < route_.size();) {
+    LevelSlot* const slot = model_->slot(route_[next_++]);
+    if (slot == nullptr || slot->runtime() == nullptr || !may_run_on(*slot)) continue;
+    if (queue_on(*slot, admission)) return true;
+  }
+  return false;
+}
+
+// A request that a worker was lost with may be why: it goes where it can do no harm to this process
+// as long as there is such a level (docs/adr/0007-suspect-requests.md).
+bool InFlight::may_run_on(const LevelSlot& slot) const {
+  if (lost_workers_ == 0 || config::is_isolated(slot.config)) return true;
+  return std::none_of(route_.begin() + next_, route_.end(), [this](int level) {
+    const LevelSlot* const later = model_->slot(level);
+    return config::is_isolated(later->config) && later->runtime() != nullptr && !later->gone;
+  });
+}
+
+bool InFlight::queue_on(LevelSlot& slot, LevelQueue::Admission admission) {
+  const LevelRuntime& level = *slot.runtime();
+  auto bound = bind_request(request_, level.signature());
   if (!bound) {
     refuse(bound.error());
     return false;
   }
   bound_ = std::move(*bound);
-  queued_at_ = clock_.now();
-  auto job = [self = shared_from_this(), &slot] { self->run_on(slot); };
-  RunLane& lane = *slot.runtime()->lane;
-  if (waited_) {
-    lane.push_next(std::move(job));
+  batch::Fit fit;
+  if (level.padding) fit = batch::fit(*level.padding, bound_.inputs, bound_.outputs);
+  samples = fit.samples;
+  length = fit.length;
+  group = slot.config.max_batch_size > 1 ? fit.group : 0;
+  shape = shape_of(fit, bound_.inputs);
+  bytes = 0;
+  for (const TensorView& input : bound_.inputs) bytes += input.data.size();
+
+  // From the push on it may run, and end, elsewhere.
+  const bool first = !ran_;
+  const bool pushed_below = overloaded_;
+  const std::shared_ptr<Model> model = model_;
+  waits_in_.store(level.queue, std::memory_order_release);
+  const LevelQueue::Pushed pushed = ran_ ? level.queue->push_again(shared_from_this(), admission)
+                                         : level.queue->push(shared_from_this(), admission);
+  if (pushed == LevelQueue::Pushed::kTaken) {
+    if (finished()) level.queue->remove(*this);  // its deadline passed before it was in
+    if (first) {
+      model->ladder.tell(ladder::Planned{slot.config.level, clock_.now(), pushed_below});
+    }
     return true;
   }
-  if (lane.try_push(std::move(job))) return true;
   overloaded_ = true;
-  note(slot, "its queue is full");
+  note(slot, pushed == LevelQueue::Pushed::kFull ? "its queue is full"
+                                                 : "it would answer after the deadline");
   return false;
 }
 
-void InFlight::run_on(LevelSlot& slot) {
-  if (finished()) return;  // the deadline passed while it waited
-  const LevelRuntime& level = *slot.runtime();
-  const TimePoint begun = clock_.now();
-  waited_ = true;
-  queue_ += begun - queued_at_;
+void InFlight::begin(TimePoint at) {
+  ran_ = true;
+  queue_ += at - queued_at;
+}
 
-  auto result = level.run(bound_.inputs, bound_.outputs);
-  const TimePoint ended = clock_.now();
-
-  const bool refused = !result && result.error().code == Code::kInvalid;
-  if (!refused) {  // the request's own fault is nobody's failure
-    model_->ladder.tell(ladder::Outcome{.level = slot.config.level,
-                                        .begun = begun,
-                                        .ended = ended,
-                                        .queue = begun - queued_at_,
-                                        .run = ended - begun,
-                                        .ok = result.has_value(),
-                                        .bucket = shape_bucket(bound_.inputs)});
-  }
-  if (result) return answer(slot, std::move(*result), ended - begun);
-  if (refused) {
-    refuse(result.error());
+void InFlight::failed(const LevelSlot& slot, const Error& error) {
+  if (error.code == Code::kInvalid) {
+    refuse(error);
   } else {
-    note(slot, result.error().message);
+    note(slot, error.message);
+  }
+  if (error.code == Code::kWorkerLost && ++lost_workers_ == 2) {
+    finish(fail(Code::kInternal, "model '" + model_->name +
+                                     "': the request is not tried again, since two workers were "
+                                     "lost while it ran there: " +
+                                     tried_));
+    return;
   }
   go_on();
 }
 
-void InFlight::answer(const LevelSlot& slot, std::vector<Tensor> tensors, Duration run) {
+void InFlight::answer(const LevelSlot& slot, std::vector<Tensor> outputs, Duration run) {
   if (finished()) return;
   Response response;
   response.model = model_->name;
   response.version = model_->version;
   response.id = request_.id;
-  response.outputs.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  response.outputs.reserve(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     response.outputs.push_back(
-        {slot.runtime()->signature().outputs[bound_.outputs[i]].name, std::move(tensors[i])});
+        {slot.runtime()->signature().outputs[bound_.outputs[i]].name, std::move(outputs[i])});
   }
   response.origin = {.level = slot.config.level,
                      .level_name = slot.config.name,
@@ -152,9 +212,8 @@ void InFlight::note(const LevelSlot& slot, const std::string& what) {
 
 void InFlight::finish(Result<Response> result) {
   if (finished_.exchange(true, std::memory_order_acq_rel)) return;
-  if (result || result.error().code != Code::kDeadline) timer_.cancel(ticket_);
-  const Done done = std::exchange(done_, nullptr);
-  done(std::move(result));
+  timer_.cancel(ticket_);
+  std::exchange(done_, nullptr)(std::move(result));
 }
 
 }  // namespace gradus::serving

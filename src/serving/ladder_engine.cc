@@ -31,12 +31,14 @@ std::string joined(const std::vector<std::string>& faults) {
 }  // namespace
 
 LadderEngine::LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Options options,
-                           const Clock& clock)
+                           const Clock& clock, worker::SharedPool& memory)
     : clock_(clock),
       load_(std::move(load)),
       timer_(clock),
       workers_(options.workers ? std::make_unique<Workers>(*options.workers, clock) : nullptr),
-      lanes_(options.cpus, options.max_queue_size),
+      memory_(memory),
+      queue_limits_(options.queue),
+      lanes_(options.cpus, clock),
       prober_(clock) {
   for (ModelFolder& folder : folders) {
     if (!folder.faults.empty()) {
@@ -88,7 +90,7 @@ void LadderEngine::load_all(bool on_gpu) {
       next = loads.back();
       loads.pop_back();
     }
-    load_level(*next.model, *next.slot, {load_, workers_.get(), lanes_, clock_});
+    load_level(*next.model, *next.slot, loading_with());
     if (may_come_late(next)) {
       const MutexLock lock(loads_mutex_);
       late_.push_back(next);
@@ -117,7 +119,7 @@ void LadderEngine::retry_until_stopped() {
     for (const Load& load : std::exchange(late_, {})) {
       if (stopping_) return;
       loads_mutex_.unlock();
-      retry_level(*load.model, *load.slot, {load_, workers_.get(), lanes_, clock_});
+      retry_level(*load.model, *load.slot, loading_with());
       loads_mutex_.lock();
       if (may_come_late(load)) still_late.push_back(load);
     }
@@ -197,6 +199,16 @@ void LadderEngine::infer(Request request, Done done) {
                                          ": model '" + request.model +
                                          "' has no level worse than " + std::to_string(worst)));
   }
+  if (!request.tier) {
+    const std::uint32_t levels = (*model)->config.priority_levels;
+    request.tier = config::tier_of_priority(request.priority, levels);
+    if (!request.tier) {
+      return done(fail(Code::kInvalid, "priority = " + std::to_string(request.priority) +
+                                           ": model '" + request.model + "' has " +
+                                           std::to_string(levels) + " priority levels"));
+    }
+  }
+  (*model)->arrivals.note();
   InFlight::start(std::move(*model), std::move(request), std::move(done), clock_, timer_);
 }
 

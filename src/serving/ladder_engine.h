@@ -24,14 +24,16 @@ namespace gradus::serving {
 class LadderEngine final : public Engine {
  public:
   struct Options {
-    int cpus = 1;                       // usable CPUs: concurrent runs and loads
-    std::size_t max_queue_size = 1024;  // requests waiting for one device
+    int cpus = 1;              // usable CPUs: concurrent runs and loads
+    batch::QueueLimits queue;  // of each level, where its model says nothing else
     // How isolated levels' workers are started; nothing: every level runs in this process.
     std::optional<worker::Supervisor::Options> workers;
   };
 
   /// Returns at once; the folders' models load in the background.
-  LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Options options, const Clock& clock);
+  /// @param memory for joined requests; where levels are isolated, the one that their workers map
+  LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Options options, const Clock& clock,
+               worker::SharedPool& memory);
   /// Waits for loads and runs that are under way.
   ~LadderEngine() override;
 
@@ -59,6 +61,7 @@ class LadderEngine final : public Engine {
   void load_all(bool on_gpu);
   bool may_come_late(const Load& load) const;
   void retry_until_stopped();
+  Loading loading_with() { return {load_, workers_.get(), lanes_, queue_limits_, memory_, clock_}; }
 
   const Clock& clock_;
   const LoadFn load_;
@@ -71,6 +74,8 @@ class LadderEngine final : public Engine {
 
   DeadlineTimer timer_;
   const std::unique_ptr<Workers> workers_;  // null: every level runs in this process
+  worker::SharedPool& memory_;
+  const batch::QueueLimits queue_limits_;
   Lanes lanes_;
   Prober prober_;
 

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "base/log.h"
+#include "batch/batchable.h"
 #include "config/model_config.h"
 #include "config/provider_names.h"
 #include "runtime/sample_inputs.h"
+#include "serving/learn_joining.h"
 #include "serving/left_out.h"
 #include "serving/level_devices.h"
+#include "serving/level_run.h"
 #include "serving/status.h"
 
 namespace gradus::serving {
@@ -24,6 +27,9 @@ constexpr int kWarmRuns = 3;
 constexpr int kLeastRuns = 7;
 constexpr int kMostRuns = 50;
 constexpr Duration kMeasureFor = std::chrono::milliseconds(60);
+// No larger batch is warmed up once it took so long.
+constexpr Duration kWarmCpuFor = std::chrono::milliseconds(200);
+constexpr Duration kWarmGpuFor = std::chrono::seconds(2);
 
 Result<Duration> timed_run(const LevelRuntime& level, const Clock& clock) {
   const TimePoint begun = clock.now();
@@ -41,6 +47,7 @@ Result<std::unique_ptr<LevelRuntime>> load_runtime(Model& model, LevelSlot& slot
   runtime->on_gpu = config::is_gpu_provider(loaded->provider_used);
   runtime->provider_used = std::move(loaded->provider_used);
   runtime->node_share = loaded->node_share;
+  runtime->memory = &with.memory;
   return runtime;
 }
 
@@ -68,6 +75,60 @@ Result<void> warm_up(Model& model, LevelRuntime& level, std::size_t device_count
     level.contract = OutputContract(level.signature(), *run);
   }
   return {};
+}
+
+// Only where it can pay: on a GPU each new size is compiled, which takes long.
+void join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& level)
+    REQUIRES(model.arrival) {
+  if (level.on_gpu && slot.config.max_batch_size == 1) return;
+  Joining joining = learn_joining(level, model.config.pad, model.sample_size);
+  level.padding = std::move(joining.padding);
+  if (slot.config.max_batch_size == 1 || joining.note.empty()) return;
+  log::info("model '" + model.name + "' level " + std::to_string(slot.config.level) + " '" +
+            slot.config.name + "': " + joining.note);
+}
+
+// What later runs of these sizes will take, and the compiling that comes with a first one.
+void warm_sizes(const Model& model, const LevelSlot& slot, const LevelRuntime& level,
+                const Clock& clock) REQUIRES(model.arrival) {
+  const bool joins = level.padding && slot.config.max_batch_size > 1;
+  const std::uint32_t most = joins ? slot.config.max_batch_size : 1;
+  const TimePoint enough = clock.now() + (level.on_gpu ? kWarmGpuFor : kWarmCpuFor);
+  for (std::uint32_t batch = 1; batch <= most; batch = std::min(2 * batch, most)) {
+    const auto inputs = runtime::sample_inputs(level.signature(), model.sample_size, batch);
+    const auto views = runtime::views_of(inputs);
+    batch::Fit fit;
+    const std::vector<std::size_t> outputs = level.all_outputs();
+    if (level.padding) fit = batch::fit(*level.padding, views, outputs);
+    for (int i = 0; i < kWarmRuns; ++i) {
+      const TimePoint begun = clock.now();
+      if (!level.run(views, outputs)) return;
+      level.queue->warm_up(size_of(fit, views), clock.now() - begun);
+    }
+    if (batch == most || clock.now() > enough) return;
+  }
+}
+
+void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loading& with)
+    REQUIRES(model.arrival) {
+  const config::LevelConfig& config = slot.config;
+  batch::Rules rules{.max_size = level.padding ? config.max_batch_size : 1,
+                     .max_delay = config.max_queue_delay,
+                     .preferred_sizes = config.preferred_batch_sizes,
+                     .max_padding_waste = config.max_padding_waste};
+  if (!level.padding) rules.preferred_sizes.clear();
+  batch::QueueLimits limits = with.limits;
+  if (model.config.max_queue_size > 0) limits.entries = model.config.max_queue_size;
+  Lane& lane = with.lanes.lane_for(model.name, config, level.on_gpu);
+  level.queue = &lane.open(
+      {.limits = limits,
+       .rules = std::move(rules),
+       .batch_tier_share = level.on_gpu ? config.batch_tier_share : 1,
+       .may_run_here = !config::is_isolated(config) && !level.on_gpu,
+       .run = [&model, &slot, &clock = with.clock](const Batch& batch, const Ended& ended) {
+         run_on_level(model, slot, batch, ended, clock);
+       }});
+  warm_sizes(model, slot, level, with.clock);
 }
 
 // The best level that is loaded says what the model is; whoever disagrees with it is no level of
@@ -169,7 +230,8 @@ Result<void> bring_up(Model& model, LevelSlot& slot, const Loading& with) {
   const MutexLock turn(model.arrival);
   if (const auto warm = warm_up(model, **runtime, slot.config.device_ids.size()); !warm)
     return warm;
-  (*runtime)->lane = &with.lanes.lane_for(model.name, slot.config, (*runtime)->on_gpu);
+  join_requests(model, slot, **runtime);
+  open_queue(model, slot, **runtime, with);
   if (const auto what = difference_to_better(model, slot, **runtime); !what.empty()) {
     // Kept all the same: a better level still to come may agree with it.
     slot.differs = true;

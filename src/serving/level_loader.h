@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/result.h"
+#include "batch/queue.h"
 #include "runtime/load.h"
 #include "serving/lanes.h"
 #include "serving/model.h"
@@ -19,6 +20,8 @@ struct Loading {
   const LoadFn& load;  // of levels in this process
   Workers* workers;    // of isolated ones; null: all are in this process
   Lanes& lanes;
+  batch::QueueLimits limits;  // of each level's queue
+  worker::SharedPool& memory;
   const Clock& clock;
 };
 

@@ -67,10 +67,14 @@ Result<std::vector<Tensor>> LevelRuntime::run(std::span<const TensorView> inputs
   return tensors;
 }
 
+std::vector<std::size_t> LevelRuntime::all_outputs() const {
+  std::vector<std::size_t> all(signature().outputs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
 Result<std::vector<Tensor>> LevelRuntime::run_sample() const {
-  std::vector<std::size_t> outputs(signature().outputs.size());
-  std::iota(outputs.begin(), outputs.end(), std::size_t{0});
-  return run(sample_views, outputs);
+  return run(sample_views, all_outputs());
 }
 
 std::string difference(const runtime::Signature& better, const runtime::Signature& worse) {

@@ -4,16 +4,20 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "batch/padding.h"
 #include "config/model_config.h"
 #include "runtime/backend.h"
+#include "serving/arrival_rate.h"
 #include "serving/ladder_driver.h"
+#include "serving/level_queue.h"
 #include "serving/output_contract.h"
-#include "serving/run_lane.h"
+#include "worker/shared_pool.h"
 
 namespace gradus::serving {
 
@@ -21,7 +25,9 @@ namespace gradus::serving {
 /// with.
 struct LevelRuntime {
   std::unique_ptr<runtime::Backend> backend;
-  RunLane* lane = nullptr;  // never null once published; owned by Lanes
+  worker::SharedPool* memory = nullptr;   // for joined tensors; outlives the level
+  LevelQueue* queue = nullptr;            // never null once published; owned by its lane
+  std::optional<batch::Padding> padding;  // requests may be joined; nothing: each runs alone
   bool on_gpu = false;
   std::string provider_used;
   double node_share = 0;  // of the graph's nodes on provider_used, 0..1
@@ -33,6 +39,8 @@ struct LevelRuntime {
   /// As Backend::run, and holds the outputs to the contract.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                   std::span<const std::size_t> outputs) const;
+  /// Indices of all outputs.
+  std::vector<std::size_t> all_outputs() const;
   /// The sample, all outputs.
   Result<std::vector<Tensor>> run_sample() const;
 };
@@ -84,6 +92,7 @@ class Model {
   const config::ModelConfig config;
   std::vector<std::unique_ptr<LevelSlot>> levels;  // ascending by level; fixed after construction
   LadderDriver ladder;
+  ArrivalRate arrivals;
 
   /// Of the best level that is loaded; null until one is.
   const runtime::Signature* signature() const;

@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include "serving/run_lane.h"
-
 namespace gradus::serving {
 namespace {
 
@@ -18,6 +16,16 @@ void probe(Model& model, LevelSlot& slot, const Clock& clock) {
   slot.probing = false;
   model.ladder.tell(
       ladder::Probe{.level = slot.config.level, .at = ended, .run = ended - begun, .ok = ok});
+}
+
+// What each level would make of the present load, were it to have all of it.
+void predict(Model& model, TimePoint now) {
+  const double rate = model.arrivals.update(now);
+  for (const auto& slot : model.levels) {
+    const LevelRuntime* const level = slot->runtime();
+    if (level == nullptr) continue;
+    model.ladder.tell(ladder::Prediction{slot->config.level, level->queue->predicted_p99(rate)});
+  }
 }
 
 }  // namespace
@@ -53,15 +61,17 @@ void Prober::round() {
   for (Watched& watched : watched_) {
     Model& model = *watched.model;
     LevelSlot& slot = *watched.slot;
-    if (&slot == model.levels.front().get()) model.ladder.tick();
+    if (&slot == model.levels.front().get()) {
+      predict(model, clock_.now());
+      model.ladder.tick();
+    }
     const TimePoint now = clock_.now();
     if (slot.runtime() == nullptr || slot.gone || slot.differs || now < watched.next) continue;
     if (slot.probing || !model.ladder.wants_probe(slot.config.level)) continue;
     slot.probing = true;
     watched.next = now + model.config.policy.probe_every;
-    const bool queued = slot.runtime()->lane->try_push(
+    slot.runtime()->queue->probe(
         [shared = watched.model, &slot, &clock = clock_] { probe(*shared, slot, clock); });
-    if (!queued) slot.probing = false;
   }
 }
 

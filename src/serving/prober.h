@@ -1,5 +1,6 @@
-// Keeps ladders moving without traffic: tells them the time, and tries with small real inferences
-// the levels about which something depends on how they do, so that the way back up is proven first.
+// Keeps ladders moving without traffic: tells them the time and the load's outlook, and tries with
+// small real inferences the levels about which something depends on how they do, so that the way
+// back up is proven first.
 #pragma once
 #include <memory>
 #include <thread>

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "config/tier.h"
 #include "tensor/tensor.h"
 
 namespace gradus::serving {
@@ -21,8 +22,10 @@ struct Request {
   std::vector<std::string> outputs;  // names, in the order wanted; empty: all
   std::shared_ptr<const void> storage;
   TimePoint arrival{};
-  std::optional<Duration> timeout;  // from arrival, the earliest that the client gave; > 0
-  int min_level = 0;                // the best level that may answer
+  std::optional<Duration> timeout;   // from arrival, the earliest that the client gave; > 0
+  std::optional<config::Tier> tier;  // nothing: as `priority` says
+  std::uint64_t priority = 0;        // Triton's; 0: the default
+  int min_level = 0;                 // the best level that may answer
   int max_level = std::numeric_limits<int>::max();  // the worst level that may answer
 };
 

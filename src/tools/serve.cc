@@ -41,6 +41,12 @@ int check_config(const config::ServerConfig& server,
   return faulty ? 2 : 0;
 }
 
+bool any_is_isolated(const std::vector<serving::ModelFolder>& models) {
+  return std::ranges::any_of(models, [](const serving::ModelFolder& model) {
+    return std::ranges::any_of(model.config.levels, config::is_isolated);
+  });
+}
+
 bool any_allows_software_gpu(const std::vector<serving::ModelFolder>& models) {
   return std::ranges::any_of(models, [](const serving::ModelFolder& model) {
     return std::ranges::any_of(model.config.levels, &config::LevelConfig::allow_software_gpu);
@@ -86,15 +92,18 @@ std::string host_text(const std::string& address) {
   return address.find(':') == std::string::npos ? address : "[" + address + "]";
 }
 
-worker::Supervisor::Options worker_options(const config::ServerConfig& server, bool software_gpu) {
+worker::Supervisor::Options worker_options(const config::ServerConfig& server, bool software_gpu,
+                                           const worker::SharedPool& pool) {
   worker::Supervisor::Options options;
   options.worker.greeting = {.version = kVersion,
                              .log_level = server.log_level,
                              .log_format = server.log_format,
                              .allow_software_gpu = software_gpu,
                              .provider_libraries = server.provider_libraries};
+  options.worker.pool = &pool;
   options.restart.first = server.worker_restart_backoff;
   options.restart.loop_deaths = server.worker_crash_loop_deaths;
+  options.restart.loop_pause = server.worker_crash_loop_pause;
   options.seed = static_cast<std::uint64_t>(wall_now().time_since_epoch().count());
   return options;
 }
@@ -112,14 +121,15 @@ int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> mo
     log::error(runtime.error().message);
     return 1;
   }
+  worker::SharedPool pool({.shared = any_is_isolated(models)});
   serving::LadderEngine engine(
       std::move(models), [&](const runtime::LoadSpec& spec) { return (*runtime)->load(spec); },
       {.cpus = cpus,
-       .max_queue_size = server.max_queue_size,
-       .workers = worker_options(server, software_gpu)},
-      clock);
+       .queue = {.entries = server.max_queue_size, .bytes = server.max_queue_bytes},
+       .workers = worker_options(server, software_gpu, pool)},
+      clock, pool);
   api::V2Routes routes(engine, server.http, kVersion);
-  api::HttpServer http(server.http, routes, cpus, clock);
+  api::HttpServer http(server.http, routes, cpus, clock, pool);
   const auto port = http.start();
   if (!port) {
     log::error(port.error().message);

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -17,6 +19,8 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "runtime/ort/ort_runtime.h"
+#include "worker/channel.h"
+#include "worker/pinned.h"
 #include "worker/run_wire.h"
 #include "worker/segment.h"
 #include "worker/socket.h"
@@ -27,6 +31,7 @@ namespace {
 constexpr int kSocketFd = 3;
 constexpr int kOk = 0;
 constexpr int kFailed = 1;
+constexpr std::uint64_t kPinStep = 64 * 1024;
 
 // Without destructors: what is under way may never end, and nobody waits for it.
 [[noreturn]] void leave(int code) { std::_Exit(code); }
@@ -36,19 +41,24 @@ constexpr int kFailed = 1;
   leave(kFailed);
 }
 
+struct Session {
+  std::shared_ptr<runtime::Backend> backend;
+  bool cuda = false;  // it copies to and from memory that is better page-locked
+};
+
 class Sessions {
  public:
-  std::shared_ptr<runtime::Backend> find(std::uint64_t id) const {
+  Session find(std::uint64_t id) const {  // without backend: no such
     const MutexLock lock(mutex_);
     const auto found = sessions_.find(id);
-    return found == sessions_.end() ? nullptr : found->second;
+    return found == sessions_.end() ? Session() : found->second;
   }
-  void add(std::uint64_t id, std::unique_ptr<runtime::Backend> backend) {
+  void add(std::uint64_t id, Session session) {
     const MutexLock lock(mutex_);
-    sessions_[id] = std::move(backend);
+    sessions_[id] = std::move(session);
   }
   void remove(std::uint64_t id) {
-    std::shared_ptr<runtime::Backend> last;  // ends outside the lock
+    Session last;  // ends outside the lock
     const MutexLock lock(mutex_);
     if (const auto found = sessions_.find(id); found != sessions_.end()) {
       last = std::move(found->second);
@@ -58,14 +68,16 @@ class Sessions {
 
  private:
   mutable Mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<runtime::Backend>> sessions_ GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Session> sessions_ GUARDED_BY(mutex_);
 };
 
-class Channel {
+// Answers the turns of one channel, on the thread that serve()s.
+class Turns {
  public:
-  Channel(Socket socket, const LoadFn& load, Sessions& sessions)
+  Turns(Socket socket, const LoadFn& load, Sessions& sessions)
       : socket_(std::move(socket)), load_(load), sessions_(sessions) {}
 
+  /// Returns when the server has closed the channel.
   void serve() {
     for (;;) {
       auto message = socket_.receive();
@@ -87,13 +99,10 @@ class Channel {
         sessions_.remove(reader.get<std::uint64_t>());
         return reply(Kind::kUnloadReply, message.request, writer);
       case Kind::kRun: {
-        if (message.fd) {
-          auto opened = Segment::open(message.fd);
-          if (!opened) leave_saying(opened.error().message);
-          input_ = std::move(*opened);
-        }
+        const RunRequest request = get_run(reader);
+        if (!reader.at_end()) leave_saying("a run that cannot be read came");
         int new_segment = -1;
-        put_run_reply(writer, run(reader, new_segment));
+        put_run_reply(writer, run(request, message.fd, new_segment));
         return reply(Kind::kRunReply, message.request, writer, new_segment);
       }
       default:
@@ -120,23 +129,66 @@ class Channel {
     auto loaded = load_(spec);
     writer.put(loaded.has_value());
     if (!loaded) return put_error(writer, loaded.error());
+    const bool cuda = copies_with_cuda(loaded->provider_used);
     put_loaded(writer, {.signature = loaded->backend->signature(),
                         .placement = loaded->backend->placement(),
                         .provider_used = std::move(loaded->provider_used),
                         .node_share = loaded->node_share,
                         .failures = std::move(loaded->failures)});
-    sessions_.add(id, std::move(loaded->backend));
+    sessions_.add(id, {std::move(loaded->backend), cuda});
   }
 
-  Result<std::vector<Placed>> run(Reader& reader, int& new_segment) {
-    const RunRequest request = get_run(reader);
-    if (!reader.at_end()) leave_saying("a run that cannot be read came");
+  // Memory of the server's, read only, and how much of it is page-locked.
+  struct Input {
+    std::shared_ptr<const Segment> segment;
+    int runs = 0;
+    Pinned pinned{};  // ends before the mapping
+  };
+  struct Output {
+    std::shared_ptr<Segment> segment;
+    Pinned pinned{};
+  };
+
+  Input& input_of(const RunRequest& request, const Fd& fd) {
+    for (const std::uint64_t id : request.dropped_blocks) inputs_.erase(id);
+    Input& input = inputs_[request.input_block];
+    if (fd) {
+      // Of a block only what was written is memory: the rest must not become it by being mapped.
+      auto opened = Segment::open(
+          fd, request.input_block == 0 ? Segment::Pages::kAll : Segment::Pages::kTouched);
+      if (!opened) leave_saying(opened.error().message);
+      input.pinned = {};  // before its mapping goes
+      input.segment = std::move(*opened);
+      input.runs = 0;
+    }
+    if (inputs_.size() > kMostBlocks + 1) leave_saying("too many blocks of inputs came");
+    return input;
+  }
+
+  // From its second use on: memory that came once may never come again. Of a block only as far as
+  // its inputs reach, in steps, so that little is locked that nobody writes to.
+  static void pin(Input& input, const std::vector<Placed>& placed) {
+    if (++input.runs == 1) return;
+    std::uint64_t end = 0;
+    for (const Placed& tensor : placed) end = std::max(end, tensor.offset + tensor.bytes);
+    if (end <= input.pinned.memory().size()) return;
+    const auto all = input.segment->data();
+    const std::uint64_t step = std::max(all.size() / 8, kPinStep);
+    const std::uint64_t length = std::min((end + step - 1) / step * step, all.size());
+    input.pinned = {};
+    input.pinned = Pinned(all.first(length), Pinned::Access::kRead);
+  }
+
+  Result<std::vector<Placed>> run(const RunRequest& request, const Fd& fd, int& new_segment) {
     for (const std::uint64_t id : request.dropped) outputs_.erase(id);
-    const auto backend = sessions_.find(request.session);
+    Input& input = input_of(request, fd);
+    const auto [backend, cuda] = sessions_.find(request.session);
     if (backend == nullptr) return fail(Code::kInternal, "no such session in the worker");
     const auto views =
-        views_in(input_ == nullptr ? std::span<const std::byte>() : input_->data(), request.inputs);
+        views_in(input.segment == nullptr ? std::span<const std::byte>() : input.segment->data(),
+                 request.inputs);
     if (!views) return tl::unexpected(views.error());
+    if (cuda && input.segment != nullptr) pin(input, request.inputs);
     std::vector<std::size_t> wanted;
     for (const std::uint32_t index : request.outputs) {
       if (index >= backend->signature().outputs.size()) {
@@ -146,20 +198,23 @@ class Channel {
     }
     const auto tensors = backend->run(*views, wanted);
     if (!tensors) return tl::unexpected(tensors.error());
-    return hand_over(*tensors, request.output_segment, new_segment);
+    return hand_over(*tensors, request.output_segment, cuda, new_segment);
   }
 
   Result<std::vector<Placed>> hand_over(const std::vector<Tensor>& tensors, std::uint64_t id,
-                                        int& new_segment) {
+                                        bool cuda, int& new_segment) {
     std::vector<std::uint64_t> sizes;
     for (const Tensor& tensor : tensors) sizes.push_back(tensor.data.size());
     const auto offsets = layout(sizes);
-    std::shared_ptr<Segment>& segment = outputs_[id];
+    Output& output = outputs_[id];
+    std::shared_ptr<Segment>& segment = output.segment;
     if (segment == nullptr || segment->size() < offsets.back()) {
       auto made = Segment::make(offsets.back());
       if (!made) return tl::unexpected(made.error());
+      output.pinned = {};
       segment = std::move(*made);
       new_segment = segment->fd();
+      if (cuda) output.pinned = Pinned(segment->data(), Pinned::Access::kWrite);
     }
     std::vector<Placed> placed;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -176,8 +231,29 @@ class Channel {
   Socket socket_;
   const LoadFn& load_;
   Sessions& sessions_;
-  std::shared_ptr<const Segment> input_;
-  std::map<std::uint64_t, std::shared_ptr<Segment>> outputs_;
+  std::map<std::uint64_t, Input> inputs_;  // 0: the channel's slot; others: blocks of a pool
+  std::map<std::uint64_t, Output> outputs_;
+};
+
+// The threads of channels; those that have ended are joined when another begins.
+class Threads {
+ public:
+  template <class Work>
+  void start(Work work) {
+    std::erase_if(threads_, [](const Thread& thread) { return thread.ended->load(); });
+    auto ended = std::make_shared<std::atomic<bool>>(false);
+    threads_.push_back({ended, std::jthread([ended, work = std::move(work)]() mutable {
+                          work();
+                          *ended = true;
+                        })});
+  }
+
+ private:
+  struct Thread {
+    std::shared_ptr<std::atomic<bool>> ended;
+    std::jthread thread;
+  };
+  std::vector<Thread> threads_;
 };
 
 void confine(pid_t server) {
@@ -225,7 +301,7 @@ void host(pid_t server, std::string_view version, const MakeLoadFn& make) {
   Socket control{Fd(kSocketFd)};
   const LoadFn load = greet(control, version, make);
   Sessions sessions;
-  std::vector<std::jthread> channels;
+  Threads channels;
   for (;;) {
     auto message = control.receive();
     if (!message) leave_saying(message.error().message);
@@ -235,8 +311,8 @@ void host(pid_t server, std::string_view version, const MakeLoadFn& make) {
         if (!control.send(Kind::kPong, (*message)->request)) leave(kFailed);
         break;
       case Kind::kOpen:
-        channels.emplace_back([&, socket = Socket(std::move((*message)->fd))]() mutable {
-          Channel(std::move(socket), load, sessions).serve();
+        channels.start([&, socket = Socket(std::move((*message)->fd))]() mutable {
+          Turns(std::move(socket), load, sessions).serve();
         });
         break;
       case Kind::kStop:

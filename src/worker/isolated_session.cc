@@ -19,7 +19,29 @@ bool same(const std::vector<runtime::TensorSpec>& a, const std::vector<runtime::
   });
 }
 
+class Handle final : public runtime::Backend {
+ public:
+  explicit Handle(std::shared_ptr<IsolatedSession> session) : session_(std::move(session)) {}
+  ~Handle() override { session_->unload(); }
+  const runtime::Signature& signature() const override { return session_->signature(); }
+  const std::vector<runtime::Placement>& placement() const override {
+    return session_->placement();
+  }
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  std::span<const std::size_t> outputs) override {
+    return session_->run(inputs, outputs);
+  }
+
+ private:
+  const std::shared_ptr<IsolatedSession> session_;
+};
+
 }  // namespace
+
+std::unique_ptr<runtime::Backend> IsolatedSession::handle(
+    std::shared_ptr<IsolatedSession> session) {
+  return std::make_unique<Handle>(std::move(session));
+}
 
 IsolatedSession::IsolatedSession(runtime::LoadSpec spec, Duration target, LoadedFacts facts,
                                  const Clock& clock)
@@ -76,13 +98,13 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
   const TimePoint begun = clock_.now();
   auto tensors = worker->run(session, inputs, outputs, max_run(target_, times.runs, times.slowest));
   if (!tensors) {
-    judge(*worker, tensors.error());
+    if (judge(*worker, tensors.error())) tensors.error().code = Code::kWorkerLost;
     return tensors;
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if ((*tensors)[i].dtype != facts_.signature.outputs[outputs[i]].dtype) {
-      return tl::unexpected(
-          worker->lose(Loss::Cause::kProtocol, "was killed: an output has another type"));
+      worker->lose(Loss::Cause::kProtocol, "was killed: an output has another type");
+      return fail(Code::kWorkerLost, worker->loss()->text);
     }
   }
   const MutexLock lock(mutex_);
@@ -93,21 +115,23 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
   return tensors;
 }
 
-void IsolatedSession::judge(Worker& worker, const Error& error) {
+// True: it poisoned its worker.
+bool IsolatedSession::judge(Worker& worker, const Error& error) {
   const runtime::FaultClass fault = runtime::fault_class(error);
   if (fault == runtime::FaultClass::kSticky) {
     worker.lose(Loss::Cause::kSticky, "was replaced: " + error.message);
-    return;
+    return worker.loss()->text != error.message;  // else it was lost already
   }
   int in_a_row = 0;
   {
     const MutexLock lock(mutex_);
-    if (fault != runtime::FaultClass::kOutOfMemory) return;
+    if (fault != runtime::FaultClass::kOutOfMemory) return false;
     in_a_row = ++out_of_memory_;
   }
   if (in_a_row >= kOutOfMemoryInARow) {
     worker.lose(Loss::Cause::kOutOfMemory, "was replaced: " + error.message);
   }
+  return false;
 }
 
 }  // namespace gradus::worker

@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
 
 namespace gradus::worker {
 namespace {
@@ -23,16 +26,40 @@ constexpr int kSocketFd = 3;
 // By number: glibc 2.36 declares the functions for C alone.
 int open_pidfd(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-std::string how_it_died(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED) return "exited with " + std::to_string(info.si_status);
-  return "was killed by signal " + std::to_string(info.si_status);
+std::string how_it_died(bool exited, int status) {
+  return (exited ? "exited with " : "was killed by signal ") + std::to_string(status);
+}
+
+// proc_pid_stat(5): the wait status of a process that has begun to end. A thread is marked so
+// before the kernel closes its files, so a socket that closed by its end is never seen before the
+// mark.
+std::optional<std::string> how_it_ends(pid_t pid) {
+  constexpr int kFlags = 9 - 2;  // fields are counted from the one after the name
+  constexpr int kExitCode = 52 - 2;
+  constexpr unsigned long kExiting = 0x4;  // the kernel's PF_EXITING
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(in, line);
+  const std::size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(name_end + 1));
+  unsigned long flags = 0;
+  int status = 0;
+  std::string field;
+  for (int i = 1; i <= kExitCode && fields >> field; ++i) {
+    if (i == kFlags) flags = std::strtoul(field.c_str(), nullptr, 10);
+    if (i == kExitCode) status = std::atoi(field.c_str());
+  }
+  if ((flags & kExiting) == 0) return std::nullopt;
+  if (WIFSIGNALED(status)) return how_it_died(false, WTERMSIG(status));
+  return how_it_died(true, WEXITSTATUS(status));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Process>> Process::spawn(const std::string& executable,
                                                 const std::vector<std::string>& arguments,
-                                                Socket child_end) {
+                                                Socket child_end, Kill kill) {
   std::vector<std::string> words{executable};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.push_back(std::to_string(getpid()));
@@ -72,7 +99,7 @@ Result<std::unique_ptr<Process>> Process::spawn(const std::string& executable,
     waitpid(pid, nullptr, 0);
     return fail(Code::kUnavailable, std::string("no pidfd: ") + std::strerror(why));
   }
-  return std::unique_ptr<Process>(new Process(pid, std::move(pidfd)));
+  return std::unique_ptr<Process>(new Process(pid, std::move(pidfd), std::move(kill)));
 }
 
 Process::~Process() {
@@ -80,7 +107,7 @@ Process::~Process() {
   wait_dead(1s);
 }
 
-void Process::kill() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0); }
+void Process::sigkill(int pidfd) { syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
 
 std::optional<std::string> Process::death() {
   const MutexLock lock(mutex_);
@@ -89,9 +116,15 @@ std::optional<std::string> Process::death() {
   if (waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) != 0) {
     death_ = std::string("is gone: ") + std::strerror(errno);
   } else if (info.si_pid != 0) {
-    death_ = how_it_died(info);
+    death_ = how_it_died(info.si_code == CLD_EXITED, info.si_status);
   }
   return death_;
+}
+
+std::optional<std::string> Process::ending() {
+  if (auto how = death()) return how;
+  if (auto how = how_it_ends(pid_)) return how;
+  return death();  // it may have been reaped just now
 }
 
 bool Process::wait_dead(Duration limit) {

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -18,6 +19,10 @@ namespace gradus::worker {
 
 class Process {
  public:
+  /// Ends the process of a pidfd. Tests give another than sigkill to play one that does not die.
+  using Kill = std::function<void(int pidfd)>;
+  static void sigkill(int pidfd);
+
   /// `executable arguments... PID`, PID being this process's, with `child_end` as descriptor 3 and
   /// no other descriptor but /dev/null as input and our standard error twice; in a process group of
   /// its own, so that a terminal's signals are the server's matter.
@@ -26,7 +31,7 @@ class Process {
   /// (prctl(2), PR_SET_PDEATHSIG) comes when the thread ends that made the child.
   static Result<std::unique_ptr<Process>> spawn(const std::string& executable,
                                                 const std::vector<std::string>& arguments,
-                                                Socket child_end);
+                                                Socket child_end, Kill kill = sigkill);
   /// Kills it if it lives and reaps it; one that does not die within a second is left to init.
   ~Process();
   Process(const Process&) = delete;
@@ -34,17 +39,22 @@ class Process {
 
   pid_t pid() const { return pid_; }
   int death_fd() const { return pidfd_.get(); }  // readable once it is dead
-  void kill();                                   // SIGKILL; a dead one is left in peace
+  void kill() { kill_(pidfd_.get()); }           // a dead one is left in peace
   /// `killed by signal 9`, `exited with 3`; nothing while it lives. Reaps. Any thread.
   std::optional<std::string> death();
-  /// Waits for it. False: it lives still.
+  /// As death(), and also once nothing can stop it from dying, which may be long before it is dead:
+  /// its memory and its devices have to be given back. Does not reap. Any thread.
+  std::optional<std::string> ending();
+  /// Waits for its death. False: it lives still.
   bool wait_dead(Duration limit);
 
  private:
-  Process(pid_t pid, Fd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  Process(pid_t pid, Fd pidfd, Kill kill)
+      : pid_(pid), pidfd_(std::move(pidfd)), kill_(std::move(kill)) {}
 
   const pid_t pid_;
   const Fd pidfd_;
+  const Kill kill_;
   Mutex mutex_;
   std::optional<std::string> death_ GUARDED_BY(mutex_);
 };

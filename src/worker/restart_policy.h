@@ -29,6 +29,10 @@ struct Restart {
 /// A worker died, or did not come up. @param chance in [0, 1)
 Restart after_death(RestartState& state, const RestartPolicy& policy, TimePoint at, double chance);
 
+/// The wait before what failed so often in a row is tried again, without regard to crash loops.
+/// @param failures >= 1; @param chance in [0, 1)
+Duration backoff(const RestartPolicy& policy, int failures, double chance);
+
 /// A run of a restarted worker succeeded: the next death waits shortly again.
 void after_probe(RestartState& state);
 

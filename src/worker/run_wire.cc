@@ -23,7 +23,9 @@ std::vector<T> get_numbers(Reader& reader) {
 }  // namespace
 
 void put_run(Writer& writer, const RunRequest& run) {
-  writer.put(run.session).put(run.output_segment);
+  writer.put(run.session).put(run.input_block);
+  put_numbers(writer, run.dropped_blocks);
+  writer.put(run.output_segment);
   put_numbers(writer, run.dropped);
   put_numbers(writer, run.outputs);
   put_placed(writer, run.inputs);
@@ -32,6 +34,8 @@ void put_run(Writer& writer, const RunRequest& run) {
 RunRequest get_run(Reader& reader) {
   RunRequest run;
   run.session = reader.get<std::uint64_t>();
+  run.input_block = reader.get<std::uint64_t>();
+  run.dropped_blocks = get_numbers<std::uint64_t>(reader);
   run.output_segment = reader.get<std::uint64_t>();
   run.dropped = get_numbers<std::uint64_t>(reader);
   run.outputs = get_numbers<std::uint32_t>(reader);

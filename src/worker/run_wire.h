@@ -7,13 +7,16 @@
 
 namespace gradus::worker {
 
-/// Carries the channel's new input segment when the one before was too small.
+/// Carries the input segment where the worker does not have it: a block of the server's pool that
+/// it meets for the first time, or the channel's own slot when the one before was too small.
 struct RunRequest {
   std::uint64_t session = 0;
+  std::uint64_t input_block = 0;              // 0: the channel's slot
+  std::vector<std::uint64_t> dropped_blocks;  // not used any more on this channel
   std::uint64_t output_segment = 0;    // the one to write to; unknown to the worker: a new one
   std::vector<std::uint64_t> dropped;  // output segments that are not used any more
   std::vector<std::uint32_t> outputs;  // indices into the signature
-  std::vector<Placed> inputs;          // in the channel's input segment
+  std::vector<Placed> inputs;          // in the input segment
 };
 void put_run(Writer& writer, const RunRequest& run);
 RunRequest get_run(Reader& reader);

@@ -32,6 +32,11 @@ tl::unexpected<Error> no_memory(std::size_t bytes, int error) {
 
 }  // namespace
 
+bool seal_for_readers(const Fd& fd) {
+  return fcntl(fd.get(), F_ADD_SEALS,
+               F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+}
+
 Result<std::shared_ptr<Segment>> Segment::make(std::size_t bytes) {
   if (bytes > kMaxSegment) return no_memory(bytes, EFBIG);
   const std::size_t size = roomy(bytes);
@@ -45,14 +50,11 @@ Result<std::shared_ptr<Segment>> Segment::make(std::size_t bytes) {
   if (at == MAP_FAILED) return no_memory(size, errno);
   const std::span<std::byte> data(static_cast<std::byte*>(at), size);
   std::shared_ptr<Segment> made(new Segment(std::move(fd), data));
-  if (fcntl(made->fd(), F_ADD_SEALS,
-            F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return no_memory(size, errno);
-  }
+  if (!seal_for_readers(made->fd_)) return no_memory(size, errno);
   return made;
 }
 
-Result<std::shared_ptr<const Segment>> Segment::open(const Fd& fd) {
+Result<std::shared_ptr<const Segment>> Segment::open(const Fd& fd, Pages pages) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat about {};
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &about) != 0) {
@@ -62,7 +64,8 @@ Result<std::shared_ptr<const Segment>> Segment::open(const Fd& fd) {
   if (size == 0 || size > kMaxSegment) {
     return fail(Code::kInternal, "shared memory of " + std::to_string(size) + " bytes came");
   }
-  void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  const int flags = MAP_SHARED | (pages == Pages::kAll ? MAP_POPULATE : 0);
+  void* const at = mmap(nullptr, size, PROT_READ, flags, fd.get(), 0);
   if (at == MAP_FAILED) return no_memory(size, errno);
   return std::shared_ptr<const Segment>(
       new Segment(Fd(), std::span<std::byte>(static_cast<std::byte*>(at), size)));

@@ -11,13 +11,21 @@
 
 namespace gradus::worker {
 
+/// After this nobody can map it writable who has not done so yet, nor change its size.
+bool seal_for_readers(const Fd& fd);
+
 class Segment {
  public:
+  enum class Pages {
+    kAll,      // mapped at once
+    kTouched,  // as they are read: the maker has written some of them only
+  };
+
   /// Mapped writable here; whoever else gets the descriptor can only read. @param bytes > 0; more
   /// may be given. kUnavailable: no memory.
   static Result<std::shared_ptr<Segment>> make(std::size_t bytes);
   /// Maps a peer's for reading. kInternal: its size is not fixed by a seal, or is absurd.
-  static Result<std::shared_ptr<const Segment>> open(const Fd& fd);
+  static Result<std::shared_ptr<const Segment>> open(const Fd& fd, Pages pages = Pages::kAll);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;

@@ -16,24 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kRetireLimit = 1s;
-
-// What a model's owner holds: ends the session when it goes.
-class Handle final : public runtime::Backend {
- public:
-  explicit Handle(std::shared_ptr<IsolatedSession> session) : session_(std::move(session)) {}
-  ~Handle() override { session_->unload(); }
-  const runtime::Signature& signature() const override { return session_->signature(); }
-  const std::vector<runtime::Placement>& placement() const override {
-    return session_->placement();
-  }
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) override {
-    return session_->run(inputs, outputs);
-  }
-
- private:
-  const std::shared_ptr<IsolatedSession> session_;
-};
+constexpr auto kDeathNotice = 200ms;
 
 std::string seconds_text(Duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
@@ -75,7 +58,7 @@ void Supervisor::stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    if (state_ == WorkerState::kStarting) starting = worker_;
+    if (state_ == WorkerState::kStarting || reloading_) starting = worker_;
   }
   if (starting != nullptr) starting->lose(Loss::Cause::kStopped, "was stopped");  // ends its loads
   wake();
@@ -126,7 +109,7 @@ Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec
     return fail(Code::kUnavailable, loss ? loss->text : "the worker was replaced");
   }
   seats_.push_back({session, std::move(hooks)});
-  return runtime::Loaded{.backend = std::make_unique<Handle>(std::move(session)),
+  return runtime::Loaded{.backend = IsolatedSession::handle(std::move(session)),
                          .provider_used = std::move(loaded->facts.provider_used),
                          .node_share = loaded->facts.node_share,
                          .failures = std::move(loaded->facts.failures)};
@@ -150,7 +133,7 @@ bool Supervisor::retire() {
     if (stopping_ || wanted() || !usable()) return false;
     worker = std::exchange(worker_, nullptr);
   }
-  if (!worker->stop(kRetireLimit)) abandoned_.push_back(std::move(worker));
+  if (!worker->stop(kRetireLimit)) abandon(std::move(worker));
   return true;
 }
 
@@ -171,13 +154,7 @@ WorkerStatus Supervisor::status() const {
 }
 
 void Supervisor::watch() {
-  for (;;) {
-    {
-      const MutexLock lock(mutex_);
-      if (!stopping_ && !wanted()) state_ = WorkerState::kIdle;
-      while (!stopping_ && !wanted()) changed_.wait(mutex_);
-      if (stopping_) break;
-    }
+  while (wait_wanted()) {
     come_up();
     bool retired = false;
     do {
@@ -201,7 +178,7 @@ void Supervisor::watch() {
     after_loss(loss);
     if (worker != nullptr && !worker->wait_dead(options_.kill_limit)) {
       log::error(loss.text + ", but does not die; it is left alone");
-      abandoned_.push_back(std::move(worker));
+      abandon(std::move(worker));
     }
   }
   std::shared_ptr<Worker> worker;
@@ -215,6 +192,21 @@ void Supervisor::watch() {
   }
   if (worker != nullptr && !worker->stop(1s)) log::error("a worker does not die; it is left alone");
   changed_.notify_all();
+}
+
+bool Supervisor::wait_wanted() {
+  for (;;) {
+    reap_abandoned();
+    const MutexLock lock(mutex_);
+    if (stopping_) return false;
+    if (wanted()) return true;
+    state_ = WorkerState::kIdle;
+    if (abandoned_.empty()) {
+      changed_.wait(mutex_);
+    } else {
+      changed_.wait_for(mutex_, options_.ping_every);
+    }
+  }
 }
 
 void Supervisor::come_up() {
@@ -231,7 +223,9 @@ void Supervisor::come_up() {
   log::info("worker of device '" + options_.worker.greeting.device + "' runs",
             {{"pid", std::to_string(worker->pid())}});
   const std::vector<Seat> waiting = seats();
+  missing_.clear();
   std::size_t back = 0;
+  std::string why;  // the first of them that was not
   {
     const MutexLock lock(mutex_);
     ++starts_;
@@ -240,27 +234,35 @@ void Supervisor::come_up() {
   }
   for (const Seat& seat : waiting) {
     if (worker->check_death()) return;
-    if (reload(worker, seat)) ++back;
+    const auto loaded = reload(worker, seat);
+    if (loaded) {
+      ++back;
+      continue;
+    }
+    if (why.empty()) why = loaded.error().message;
+    missing_.push_back({seat, 1, clock_.now() + backoff(options_.restart, 1, chance())});
   }
   if (!waiting.empty() && back == 0) {
-    worker->lose(Loss::Cause::kStart, "was stopped: nothing could be loaded in it");
+    worker->lose(Loss::Cause::kStart, "was stopped: nothing could be loaded in it: " + why);
     return;
   }
   set_state(WorkerState::kRunning);
   changed_.notify_all();
 }
 
-bool Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat) {
+Result<void> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat) {
   const auto session = seat.session.lock();
-  if (session == nullptr) return true;
+  if (session == nullptr) return {};
   const auto failed = [&](const std::string& why) {
+    session->unload();  // where it came so far that something is loaded
     session->detach(why);
     log::warning("not loaded again: " + why, {{"file", session->spec().file.string()}});
-    return false;
+    return fail(Code::kUnavailable, why);
   };
   const auto loaded = worker->load(session->spec(), options_.load_limit);
   if (!loaded) return failed(loaded.error().message);
   if (const auto moved = session->move_to(worker, *loaded); !moved) {
+    worker->unload(loaded->id, kRetireLimit);
     return failed(moved.error().message);
   }
   if (const auto probe = runtime::find_sample(*session); !probe) {
@@ -268,8 +270,33 @@ bool Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat)
   }
   after_probe(restart_);
   seat.hooks.back();
-  return true;
+  return {};
 }
+
+// With `reloading_` set, so that stop() need not wait for a load.
+void Supervisor::retry_missing(const std::shared_ptr<Worker>& worker) {
+  {
+    const MutexLock lock(mutex_);
+    if (stopping_) return;
+    reloading_ = true;
+  }
+  std::erase_if(missing_, [&](Missing& missing) {
+    if (clock_.now() < missing.again || worker->loss()) return false;
+    if (reload(worker, missing.seat)) return true;
+    missing.again = clock_.now() + backoff(options_.restart, ++missing.failures, chance());
+    return false;
+  });
+  const MutexLock lock(mutex_);
+  reloading_ = false;
+}
+
+TimePoint Supervisor::next_retry() const {
+  TimePoint next = TimePoint::max();
+  for (const Missing& missing : missing_) next = std::min(next, missing.again);
+  return next;
+}
+
+double Supervisor::chance() { return std::uniform_real_distribution<>(0, 1)(random_); }
 
 void Supervisor::run_until_unwanted() {
   std::shared_ptr<Worker> worker;
@@ -279,6 +306,7 @@ void Supervisor::run_until_unwanted() {
   }
   if (worker == nullptr) return;
   TimePoint next_ping = clock_.now() + options_.ping_every;
+  TimePoint next_trim = clock_.now() + options_.trim_every;
   for (;;) {
     if (worker->check_death()) return;
     {
@@ -287,22 +315,31 @@ void Supervisor::run_until_unwanted() {
     }
     const TimePoint now = clock_.now();
     if (now >= next_ping) {
-      if (!worker->ping(options_.ping_limit) && !worker->check_death()) {
+      // One that dies closes its socket a moment before its death can be asked for.
+      if (!worker->ping(options_.ping_limit) && !worker->wait_dead(kDeathNotice)) {
         worker->lose(Loss::Cause::kHung, "did not answer a ping for " +
                                              seconds_text(options_.ping_limit) +
                                              " ms and was killed");
       }
+      reap_abandoned();
+      if (now >= next_trim) {
+        worker->trim();
+        next_trim = now + options_.trim_every;
+      }
       next_ping = clock_.now() + options_.ping_every;
       continue;
     }
-    wait_readable({worker->death_fd(), wake_.get()}, next_ping - now);
+    if (now >= next_retry()) {
+      retry_missing(worker);
+      continue;
+    }
+    wait_readable({worker->death_fd(), wake_.get()}, std::min(next_ping, next_retry()) - now);
     drain_wake();
   }
 }
 
 void Supervisor::after_loss(const Loss& loss) {
-  const double chance = std::uniform_real_distribution<>(0, 1)(random_);
-  const Restart next = after_death(restart_, options_.restart, clock_.now(), chance);
+  const Restart next = after_death(restart_, options_.restart, clock_.now(), chance());
   {
     const MutexLock lock(mutex_);
     last_fault_ = loss;
@@ -320,13 +357,23 @@ void Supervisor::after_loss(const Loss& loss) {
   wait_until(clock_.now() + next.wait);
 }
 
+void Supervisor::abandon(std::shared_ptr<Worker> worker) {
+  abandoned_.push_back(std::move(worker));
+  const MutexLock lock(mutex_);
+  abandoned_count_ = static_cast<int>(abandoned_.size());
+}
+
+void Supervisor::reap_abandoned() {
+  std::erase_if(abandoned_, [](const auto& worker) { return worker->wait_dead(Duration::zero()); });
+  const MutexLock lock(mutex_);
+  abandoned_count_ = static_cast<int>(abandoned_.size());
+}
+
 void Supervisor::wait_until(TimePoint end) {
   for (;;) {
-    std::erase_if(abandoned_,
-                  [](const auto& worker) { return worker->wait_dead(Duration::zero()); });
+    reap_abandoned();
     {
       const MutexLock lock(mutex_);
-      abandoned_count_ = static_cast<int>(abandoned_.size());
       if (stopping_) return;
     }
     const TimePoint now = clock_.now();

@@ -11,7 +11,8 @@
 // | kStopped | never |
 //
 // A worker that does not die after SIGKILL (it hangs in a driver, uninterruptible) is abandoned: it
-// is counted, looked after until it does, and another takes its place.
+// is counted, looked after until it does, and another takes its place. A level that cannot be
+// loaded again where others can is tried again, with back-off, as long as it is wanted.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -61,6 +62,7 @@ class Supervisor {
     Duration ping_every = std::chrono::seconds(1);
     Duration ping_limit = std::chrono::seconds(10);  // no answer for so long: hung
     Duration kill_limit = std::chrono::seconds(2);   // not dead after so long: abandoned
+    Duration trim_every = std::chrono::seconds(30);  // Worker::trim()
   };
 
   Supervisor(Options options, const Clock& clock);
@@ -84,13 +86,24 @@ class Supervisor {
     std::weak_ptr<IsolatedSession> session;
     LevelHooks hooks;
   };
+  struct Missing {  // a seat that could not be loaded in this worker
+    Seat seat;
+    int failures = 1;
+    TimePoint again{};
+  };
 
   Result<runtime::Loaded> load_in_worker(const runtime::LoadSpec& spec, Duration target,
                                          LevelHooks hooks);
-  void watch();  // the thread
+  void watch();        // the thread
+  bool wait_wanted();  // false: stopping
   void come_up();
-  bool reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
+  Result<void> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
   void run_until_unwanted();  // lost, stopping, or nobody's
+  void retry_missing(const std::shared_ptr<Worker>& worker);
+  TimePoint next_retry() const;
+  double chance();
+  void abandon(std::shared_ptr<Worker> worker);
+  void reap_abandoned();
   void after_loss(const Loss& loss);
   void wait_until(TimePoint end);
   void set_state(WorkerState state);
@@ -109,12 +122,14 @@ class Supervisor {
   RestartState restart_;
   std::mt19937_64 random_;
   std::vector<std::shared_ptr<Worker>> abandoned_;
+  std::vector<Missing> missing_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   WorkerState state_ GUARDED_BY(mutex_) = WorkerState::kIdle;
   int loading_ GUARDED_BY(mutex_) = 0;  // calls of load()
   bool stopping_ GUARDED_BY(mutex_) = false;
+  bool reloading_ GUARDED_BY(mutex_) = false;  // the thread waits for a load
   std::shared_ptr<Worker> worker_ GUARDED_BY(mutex_);
   std::vector<Seat> seats_ GUARDED_BY(mutex_);
   std::uint32_t starts_ GUARDED_BY(mutex_) = 0;

@@ -43,6 +43,8 @@ std::uint32_t Reader::count(std::size_t least_bytes) {
   return ok_ ? entries : 0;
 }
 
+std::size_t alignment_of(DType dtype) { return std::max(element_size(dtype), std::size_t{1}); }
+
 std::vector<std::uint64_t> layout(std::span<const std::uint64_t> sizes) {
   std::vector<std::uint64_t> offsets;
   offsets.reserve(sizes.size() + 1);
@@ -110,7 +112,7 @@ Result<std::vector<TensorView>> views_in(std::span<const std::byte> segment,
   std::vector<TensorView> views;
   views.reserve(tensors.size());
   for (const Placed& tensor : tensors) {
-    if (tensor.offset % kAlignment != 0 || tensor.offset > segment.size() ||
+    if (tensor.offset % alignment_of(tensor.dtype) != 0 || tensor.offset > segment.size() ||
         tensor.bytes > segment.size() - tensor.offset) {
       return fail(Code::kInternal, "a tensor of " + std::to_string(tensor.bytes) + " bytes at " +
                                        std::to_string(tensor.offset) + " is not in a segment of " +

@@ -17,7 +17,7 @@
 namespace gradus::worker {
 
 inline constexpr std::uint32_t kMagic = 0x53445247;       // "GRDS"
-inline constexpr std::uint32_t kWireVersion = 1;          // of everything in this room that crosses
+inline constexpr std::uint32_t kWireVersion = 2;          // of everything in this room that crosses
 inline constexpr std::size_t kMaxBody = 128 * 1024;       // bytes; fits the default socket buffers
 inline constexpr std::uint32_t kMaxRank = 64;             // dimensions of a tensor
 inline constexpr std::uint64_t kMaxSegment = 1ULL << 40;  // bytes
@@ -97,13 +97,17 @@ class Reader {
 struct Placed {
   DType dtype = DType::kFp32;
   Shape shape;
-  std::uint64_t offset = 0;  // bytes, a multiple of kAlignment
+  std::uint64_t offset = 0;  // bytes, a multiple of the element's alignment
   std::uint64_t bytes = 0;
 };
 
 inline constexpr std::uint64_t kAlignment = 64;  // as ONNX Runtime aligns its own
 
-/// Where each of `sizes` begins in a segment when laid one after the other; the end comes last.
+/// Of one element: what a tensor's address must be a multiple of.
+std::size_t alignment_of(DType dtype);
+
+/// Where each of `sizes` begins in a segment when laid one after the other, each at a multiple of
+/// kAlignment; the end comes last.
 std::vector<std::uint64_t> layout(std::span<const std::uint64_t> sizes);
 
 void put_shape(Writer& writer, const Shape& shape);
@@ -114,9 +118,9 @@ DType get_dtype(Reader& reader);
 void put_placed(Writer& writer, const std::vector<Placed>& tensors);
 std::vector<Placed> get_placed(Reader& reader);
 
-/// The tensors as views of `segment`. kInternal: one reaches over the segment's end, or its bytes
-/// do not fit type and shape. What BYTES elements say of their length is not looked at: the other
-/// side may change it still.
+/// The tensors as views of `segment`. kInternal: one reaches over the segment's end, is not aligned
+/// for its type, or its bytes do not fit type and shape. What BYTES elements say of their length is
+/// not looked at: the other side may change it still.
 Result<std::vector<TensorView>> views_in(std::span<const std::byte> segment,
                                          const std::vector<Placed>& tensors);
 

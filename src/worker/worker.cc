@@ -1,26 +1,29 @@
 #include "worker/worker.h"
 
+#include <sys/eventfd.h>
+
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "worker/run_wire.h"
-#include "worker/segment.h"
 
 namespace gradus::worker {
 namespace {
 
 using namespace std::chrono_literals;
 
-// Output segments that a channel keeps for its next runs.
-constexpr std::size_t kFreeOutputs = 2;
+// What closed its socket without exiting: a kernel that says so late is given this long.
+constexpr auto kLateDeath = 50ms;
 
 std::string ms_text(Duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count()) + " ms";
 }
 
-Tensor owned_copy(const TensorView& view) {
-  return make_tensor(view.dtype, view.shape, {view.data.begin(), view.data.end()});
+// What a run may bring about; a deliberate end, or want of memory that others told of, is not that.
+bool may_be_its_fault(Loss::Cause cause) {
+  return cause == Loss::Cause::kDied || cause == Loss::Cause::kHung ||
+         cause == Loss::Cause::kProtocol || cause == Loss::Cause::kSticky;
 }
 
 }  // namespace
@@ -45,57 +48,29 @@ std::string_view to_string(Loss::Cause cause) {
   std::abort();
 }
 
-// A socket, the worker's thread behind it, and the memory that their turns use. Owned by one thread
-// at a time.
-struct Worker::Channel {
-  struct Output {
-    std::uint64_t id;
-    std::shared_ptr<const Segment> segment;  // held by tensors too, while somebody reads them
-  };
-
-  // One that nobody reads any more, or a new one.
-  Output take_output(std::uint64_t new_id) {
-    for (auto output = outputs.begin(); output != outputs.end(); ++output) {
-      if (output->segment.use_count() > 1) continue;
-      std::atomic_thread_fence(std::memory_order_acquire);  // after the last reader's release
-      Output taken = std::move(*output);
-      outputs.erase(output);
-      return taken;
-    }
-    return {new_id, nullptr};
-  }
-
-  // Takes free ones beyond those worth keeping off the list.
-  std::vector<std::uint64_t> drop_outputs() {
-    std::vector<std::uint64_t> dropped;
-    std::size_t kept = 0;
-    std::erase_if(outputs, [&](const Output& output) {
-      if (output.segment.use_count() > 1 || kept++ < kFreeOutputs) return false;
-      dropped.push_back(output.id);
-      return true;
-    });
-    return dropped;
-  }
-
-  Socket socket;
-  std::shared_ptr<Segment> input;
-  std::vector<Output> outputs;
-};
-
-Worker::Worker(std::string device, std::unique_ptr<Process> process, Socket control)
-    : who_("worker " + std::to_string(process->pid()) + " of device '" + device + "'"),
+Worker::Worker(const Options& options, std::unique_ptr<Process> process, Socket control)
+    : who_("worker " + std::to_string(process->pid()) + " of device '" + options.greeting.device +
+           "'"),
+      pool_(options.pool),
       process_(std::move(process)),
+      lost_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       control_(std::move(control)) {}
 
-Worker::~Worker() = default;
+Worker::~Worker() {
+  process_->kill();
+  if (wait_dead(1s)) return;
+  const MutexLock lock(mutex_);
+  for (auto& channel : held_) channel.release();  // never given back: it may still read there
+}
 
 Result<std::shared_ptr<Worker>> Worker::start(const Options& options) {
   auto sockets = Socket::pair();
   if (!sockets) return tl::unexpected(sockets.error());
-  auto process = Process::spawn(options.executable, options.arguments, std::move(sockets->second));
+  auto process = Process::spawn(options.executable, options.arguments, std::move(sockets->second),
+                                options.kill);
   if (!process) return tl::unexpected(process.error());
   std::shared_ptr<Worker> worker(
-      new Worker(options.greeting.device, std::move(*process), std::move(sockets->first)));
+      new Worker(options, std::move(*process), std::move(sockets->first)));
   if (auto greeted = worker->hello(options); !greeted) {
     worker->process_->kill();
     return tl::unexpected(greeted.error());
@@ -145,6 +120,7 @@ Error Worker::lose(Loss::Cause cause, const std::string& what) {
   }
   if (first) {
     process_->kill();
+    eventfd_write(lost_.get(), 1);
     if (on_loss) on_loss();
   }
   return told;
@@ -160,20 +136,39 @@ std::optional<Loss> Worker::check_death() {
   return loss();
 }
 
-// Its socket closes a moment before its death can be asked for: the longer, the more memory it has.
-// What waits for an answer cannot wait for all of that.
+bool Worker::wait_dead(Duration limit) {
+  if (!process_->wait_dead(limit)) return false;
+  std::vector<std::unique_ptr<Channel>> free;  // end outside the lock
+  const MutexLock lock(mutex_);
+  free.swap(held_);
+  return true;
+}
+
+// Its socket is closed, or its death can be waited for. A process that ends says so before its
+// sockets close; it is dead only when all of its memory and its devices are given back.
 Error Worker::died() {
-  if (process_->wait_dead(50ms)) return lose(Loss::Cause::kDied, *process_->death());
+  if (const auto how = process_->ending()) return lose(Loss::Cause::kDied, *how);
+  if (process_->wait_dead(kLateDeath)) return lose(Loss::Cause::kDied, *process_->death());
   return lose(Loss::Cause::kProtocol, "closed its socket and was killed");
 }
 
-Result<std::unique_ptr<Worker::Channel>> Worker::take_channel() {
+// The run that it had is over for its caller, but not for the worker before it is dead.
+Error Worker::lost_with(std::unique_ptr<Channel> channel, Error error) {
+  const bool dead = process_->death().has_value();
+  const MutexLock lock(mutex_);
+  if (!dead) held_.push_back(std::move(channel));
+  if (loss_ && may_be_its_fault(loss_->cause)) error.code = Code::kWorkerLost;
+  return error;
+}
+
+Result<std::unique_ptr<Channel>> Worker::take_channel() {
   {
     const MutexLock lock(mutex_);
     if (loss_) return fail(Code::kUnavailable, loss_->text);
     if (!idle_.empty()) {
       auto channel = std::move(idle_.back());
       idle_.pop_back();
+      unused_ = std::min(unused_, idle_.size());
       return channel;
     }
   }
@@ -183,9 +178,7 @@ Result<std::unique_ptr<Worker::Channel>> Worker::take_channel() {
   if (!control_.send(Kind::kOpen, next_++, {}, sockets->second.fd())) {
     return tl::unexpected(died());
   }
-  auto channel = std::make_unique<Channel>();
-  channel->socket = std::move(sockets->first);
-  return channel;
+  return std::make_unique<Channel>(std::move(sockets->first), pool_);
 }
 
 void Worker::give_back(std::unique_ptr<Channel> channel) {
@@ -193,20 +186,55 @@ void Worker::give_back(std::unique_ptr<Channel> channel) {
   if (!loss_) idle_.push_back(std::move(channel));
 }
 
-Result<Message> Worker::turn(Channel& channel, Kind kind, std::span<const std::byte> body, int fd,
+void Worker::trim() {
+  std::vector<std::unique_ptr<Channel>> closed;  // outside the lock
+  const MutexLock lock(mutex_);
+  std::size_t index = 0;
+  std::erase_if(idle_, [&](std::unique_ptr<Channel>& channel) {
+    const bool unused = index++ < unused_;
+    if (!channel->oversized() && !unused) return false;
+    closed.push_back(std::move(channel));
+    return true;
+  });
+  unused_ = idle_.size();
+}
+
+Worker::Idle Worker::idle() const {
+  const MutexLock lock(mutex_);
+  Idle idle{.channels = idle_.size()};
+  for (const auto& channel : idle_) idle.slot_bytes += channel->slot_bytes();
+  return idle;
+}
+
+Result<Message> Worker::turn(Channel& channel, Kind kind, std::span<const std::byte> body,
                              Kind reply, Duration limit) {
+  const auto request = ask(channel, kind, body, -1);
+  if (!request) return tl::unexpected(request.error());
+  return hear(channel, *request, reply, limit);
+}
+
+// An error: the worker has not got it.
+Result<std::uint64_t> Worker::ask(Channel& channel, Kind kind, std::span<const std::byte> body,
+                                  int fd) {
   const std::uint64_t request = next_++;
-  if (const auto sent = channel.socket.send(kind, request, body, fd); !sent) {
+  if (const auto sent = channel.socket().send(kind, request, body, fd); !sent) {
     if (sent.error().code == Code::kInternal) return tl::unexpected(sent.error());  // too large
     return tl::unexpected(died());
   }
-  const auto ready = wait_readable({channel.socket.fd(), process_->death_fd()}, limit);
+  return request;
+}
+
+// An error: the worker is lost.
+Result<Message> Worker::hear(Channel& channel, std::uint64_t request, Kind reply, Duration limit) {
+  const auto ready =
+      wait_readable({channel.socket().fd(), process_->death_fd(), lost_.get()}, limit);
   if (ready == 0) {
     return tl::unexpected(
         lose(Loss::Cause::kHung, "hung for " + ms_text(limit) + " and was killed"));
   }
+  if ((ready & 3) == 0) return fail(Code::kUnavailable, loss()->text);
   if ((ready & 1) == 0) return tl::unexpected(died());
-  auto message = channel.socket.receive();
+  auto message = channel.socket().receive();
   if (!message) {
     return tl::unexpected(lose(Loss::Cause::kProtocol, "was killed: " + message.error().message));
   }
@@ -226,7 +254,7 @@ Result<Worker::Session> Worker::load(const runtime::LoadSpec& spec, Duration lim
   Writer writer;
   writer.put(session.id);
   put_spec(writer, spec);
-  auto message = turn(**channel, Kind::kLoad, writer.body(), -1, Kind::kLoadReply, limit);
+  auto message = turn(**channel, Kind::kLoad, writer.body(), Kind::kLoadReply, limit);
   if (!message) return tl::unexpected(message.error());
   Reader reader(message->body);
   Error error;
@@ -249,7 +277,7 @@ void Worker::unload(std::uint64_t session, Duration limit) {
   if (!channel) return;  // lost: nothing is loaded
   Writer writer;
   writer.put(session);
-  if (turn(**channel, Kind::kUnload, writer.body(), -1, Kind::kUnloadReply, limit)) {
+  if (turn(**channel, Kind::kUnload, writer.body(), Kind::kUnloadReply, limit)) {
     give_back(std::move(*channel));
   }
 }
@@ -258,75 +286,24 @@ Result<std::vector<Tensor>> Worker::run(std::uint64_t session, std::span<const T
                                         std::span<const std::size_t> outputs, Duration limit) {
   auto taken = take_channel();
   if (!taken) return tl::unexpected(taken.error());
-  Channel& channel = **taken;
-
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(inputs.size());
-  for (const TensorView& input : inputs) sizes.push_back(input.data.size());
-  const auto offsets = layout(sizes);
-  int new_input = -1;
-  if (channel.input == nullptr || channel.input->size() < offsets.back()) {
-    auto made = Segment::make(offsets.back());
-    if (!made) {
-      give_back(std::move(*taken));
-      return tl::unexpected(made.error());
-    }
-    channel.input = std::move(*made);
-    new_input = channel.input->fd();
-  }
-  Channel::Output output = channel.take_output(next_++);
-  RunRequest request{.session = session,
-                     .output_segment = output.id,
-                     .dropped = channel.drop_outputs(),
-                     .outputs = {outputs.begin(), outputs.end()}};
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const TensorView& input = inputs[i];
-    if (!input.data.empty()) {
-      std::memcpy(channel.input->writable().data() + offsets[i], input.data.data(),
-                  input.data.size());
-    }
-    request.inputs.push_back({input.dtype, input.shape, offsets[i], input.data.size()});
+  auto run = (*taken)->begin(session, inputs, outputs, next_++);
+  if (!run) {
+    give_back(std::move(*taken));
+    return tl::unexpected(run.error());
   }
   Writer writer;
-  put_run(writer, request);
-  auto message = turn(channel, Kind::kRun, writer.body(), new_input, Kind::kRunReply, limit);
-  if (!message) return tl::unexpected(message.error());
-
-  const auto garbage = [&](const std::string& what) {
-    return tl::unexpected(lose(Loss::Cause::kProtocol, "was killed: " + what));
-  };
-  Reader reader(message->body);
-  const auto placed = get_run_reply(reader);
-  if (!reader.at_end()) return garbage("its answer is unreadable");
-  if (message->fd) {
-    auto opened = Segment::open(message->fd);
-    if (!opened) return garbage(opened.error().message);
-    output.segment = std::move(*opened);
+  put_run(writer, run->request);
+  const auto request = ask(**taken, Kind::kRun, writer.body(), run->fd);
+  if (!request) return tl::unexpected(request.error());
+  const auto message = hear(**taken, *request, Kind::kRunReply, limit);
+  if (!message) return tl::unexpected(lost_with(std::move(*taken), message.error()));
+  auto tensors = (*taken)->end(*message);
+  if (!tensors) {
+    auto loss = lose(Loss::Cause::kProtocol, "was killed: " + tensors.error().message);
+    return tl::unexpected(lost_with(std::move(*taken), std::move(loss)));
   }
-  if (!placed) {
-    if (output.segment != nullptr) channel.outputs.push_back(std::move(output));
-    give_back(std::move(*taken));
-    return tl::unexpected(placed.error());
-  }
-  if (placed->size() != outputs.size()) return garbage("its answer lacks outputs");
-  const auto views = views_in(
-      output.segment == nullptr ? std::span<const std::byte>() : output.segment->data(), *placed);
-  if (!views) return garbage(views.error().message);
-  std::vector<Tensor> tensors;
-  tensors.reserve(views->size());
-  for (const TensorView& view : *views) {
-    if (view.dtype ==
-        DType::kBytes) {  // lengths are among the bytes: they must not change any more
-      tensors.push_back(owned_copy(view));
-      const TensorView copy{view.dtype, view.shape, tensors.back().data};
-      if (const auto fits = check_byte_size(copy); !fits) return garbage(fits.error().message);
-    } else {
-      tensors.push_back({view.dtype, view.shape, view.data, output.segment});
-    }
-  }
-  if (output.segment != nullptr) channel.outputs.push_back(std::move(output));
   give_back(std::move(*taken));
-  return tensors;
+  return std::move(*tensors);
 }
 
 bool Worker::ping(Duration limit) {
@@ -335,7 +312,8 @@ bool Worker::ping(Duration limit) {
     const MutexLock lock(control_mutex_);
     if (!control_.send(Kind::kPing, request)) return false;
   }
-  if ((wait_readable({control_.fd(), process_->death_fd()}, limit) & 1) == 0) return false;
+  if ((wait_readable({control_.fd(), process_->death_fd(), lost_.get()}, limit) & 1) == 0)
+    return false;
   const auto message = control_.receive();
   return message && *message && (*message)->kind == Kind::kPong && (*message)->request == request;
 }
@@ -347,7 +325,7 @@ bool Worker::stop(Duration grace) {
   }
   process_->wait_dead(grace);
   lose(Loss::Cause::kStopped, "was stopped");
-  return process_->wait_dead(1s);
+  return wait_dead(1s);
 }
 
 }  // namespace gradus::worker

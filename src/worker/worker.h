@@ -16,7 +16,9 @@
 #include "base/result.h"
 #include "runtime/load.h"
 #include "tensor/tensor.h"
+#include "worker/channel.h"
 #include "worker/process.h"
+#include "worker/shared_pool.h"
 #include "worker/spec_wire.h"
 
 namespace gradus::worker {
@@ -44,12 +46,15 @@ class Worker {
     std::string executable = "/proc/self/exe";
     std::vector<std::string> arguments = {"worker"};
     Duration hello_limit = std::chrono::seconds(30);  // until it is ready to load
+    const SharedPool* pool = nullptr;  // inputs in it are not copied; borrowed; null: all are
+    Process::Kill kill = Process::sigkill;
   };
 
   /// Starts it and waits until it has answered. From a thread that outlives it (Process::spawn).
   /// kUnavailable: it did not come up; what happened.
   static Result<std::shared_ptr<Worker>> start(const Options& options);
-  /// Kills it if it lives. Outputs that are still held stay readable.
+  /// Kills it if it lives. Outputs that are still held stay readable; of one that does not die,
+  /// what it may still read stays as it is until this process ends.
   ~Worker();
 
   pid_t pid() const { return process_->pid(); }
@@ -63,9 +68,11 @@ class Worker {
   Result<Session> load(const runtime::LoadSpec& spec, Duration limit);
   void unload(std::uint64_t session, Duration limit);
 
-  /// As runtime::Backend::run; inputs are copied to shared memory, outputs lie there, each held by
-  /// its tensor. Any thread, at once with others. Not answered within `limit`: the worker is
-  /// killed.
+  /// As runtime::Backend::run; inputs that lie in one block of the pool are read there, others are
+  /// copied to shared memory; outputs lie there, each held by its tensor. Any thread, at once with
+  /// others. Not answered within `limit`: the worker is killed. A block that a lost worker may
+  /// still read is not used again before it is dead. kWorkerLost: it died, hung, broke the protocol
+  /// or was poisoned while it had this run; kUnavailable: it was lost before.
   Result<std::vector<Tensor>> run(std::uint64_t session, std::span<const TensorView> inputs,
                                   std::span<const std::size_t> outputs, Duration limit);
 
@@ -79,7 +86,17 @@ class Worker {
   /// Nothing while it lives; afterwards lose() with how it died has been called. Any thread.
   std::optional<Loss> check_death();
   /// False: it does not die.
-  bool wait_dead(Duration limit) { return process_->wait_dead(limit); }
+  bool wait_dead(Duration limit);
+
+  /// Closes channels that no run needed since the last call, and those that keep much more memory
+  /// than their runs needed; a later run opens another. Any thread.
+  void trim();
+  /// Channels without a run, and what their slots for copied inputs take.
+  struct Idle {
+    std::size_t channels = 0;
+    std::size_t slot_bytes = 0;
+  };
+  Idle idle() const;
 
   /// Asks it to leave, then kills it. @return as wait_dead()
   bool stop(Duration grace);
@@ -88,24 +105,30 @@ class Worker {
   std::function<void()> on_loss;
 
  private:
-  struct Channel;
-
-  Worker(std::string device, std::unique_ptr<Process> process, Socket control);
+  Worker(const Options& options, std::unique_ptr<Process> process, Socket control);
 
   Result<void> hello(const Options& options);
   Result<std::unique_ptr<Channel>> take_channel();
   void give_back(std::unique_ptr<Channel> channel);
-  Result<Message> turn(Channel& channel, Kind kind, std::span<const std::byte> body, int fd,
-                       Kind reply, Duration limit);
+  Result<Message> turn(Channel& channel, Kind kind, std::span<const std::byte> body, Kind reply,
+                       Duration limit);
+  Result<std::uint64_t> ask(Channel& channel, Kind kind, std::span<const std::byte> body, int fd);
+  Result<Message> hear(Channel& channel, std::uint64_t request, Kind reply, Duration limit);
+  Error lost_with(std::unique_ptr<Channel> channel, Error error);
   Error died();
 
   const std::string who_;  // `worker 1234 of device 'webgpu:0'`
+  const SharedPool* const pool_;
   const std::unique_ptr<Process> process_;
+  const Fd lost_;   // eventfd, readable once it is lost: it may live on
   Socket control_;  // receiving: one thread at a time, by ping()'s contract
   std::atomic<std::uint64_t> next_{1};
   mutable Mutex mutex_;
   std::optional<Loss> loss_ GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Channel>> idle_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Channel>> idle_ GUARDED_BY(mutex_);  // taken from the back
+  std::size_t unused_ GUARDED_BY(mutex_) = 0;  // the fewest that were idle since trim()
+  // Of runs that it was lost with: it may read their inputs until it is dead.
+  std::vector<std::unique_ptr<Channel>> held_ GUARDED_BY(mutex_);
   Mutex control_mutex_;  // held to send on control_
 };
 

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import samples
@@ -160,3 +161,11 @@ def test_a_level_that_cannot_be_loaded_joins_once_it_can(start, tmp_path):
     poll("the worker without work to end", 10, lambda: worker(server)["pid"] is None)
     (folder / "1" / "late.onnx").symlink_to(original)
     poll("level 0 to answer", 30, lambda: ask(server).parameters["level"] == 0)
+
+
+def test_a_large_body_is_read_where_it_arrived(server):
+    images = np.repeat(IMAGES[:1], 64, axis=0)
+    answer = server.client.infer("fashion", {"image": images}, binary_output=True)
+    assert answer.status == 200 and answer.headers["gradus-level"] == "0"
+    with open(f"/proc/{worker(server)['pid']}/maps", encoding="ascii") as maps:
+        assert "memfd:gradus-body" in maps.read()

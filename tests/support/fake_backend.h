@@ -4,6 +4,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,18 @@ namespace gradus::support {
 struct FakeLevel {
   /// Called with each run before it answers; an error makes the run fail with it.
   std::function<Result<void>()> before = [] { return Result<void>(); };
+  /// As `before`, after it, and told what the run was given.
+  std::function<Result<void>(std::span<const float>)> before_values = [](std::span<const float>) {
+    return Result<void>();
+  };
   std::atomic<int> runs{0};
+  /// The first dimension of each run's input, in the order in which they got past `before`.
+  std::vector<std::int64_t> batches() const {
+    const std::lock_guard lock(mutex);
+    return seen;
+  }
+  mutable std::mutex mutex;
+  std::vector<std::int64_t> seen;
   float factor = 2;         // tells levels apart by their answers
   std::string input = "x";  // before it is loaded
 };
@@ -30,8 +43,13 @@ class FakeBackend final : public runtime::Backend {
                                   std::span<const std::size_t> outputs) override {
     ++level_->runs;
     if (const auto ok = level_->before(); !ok) return tl::unexpected(ok.error());
+    {
+      const std::lock_guard lock(level_->mutex);
+      level_->seen.push_back(inputs[0].shape[0]);
+    }
     std::vector<float> values(inputs[0].data.size() / sizeof(float));
     std::memcpy(values.data(), inputs[0].data.data(), inputs[0].data.size());
+    if (const auto ok = level_->before_values(values); !ok) return tl::unexpected(ok.error());
     for (float& value : values) value *= level_->factor;
     std::vector<std::byte> bytes(inputs[0].data.size());
     std::memcpy(bytes.data(), values.data(), bytes.size());

@@ -14,6 +14,7 @@ namespace {
 
 using ondemand::value;
 
+constexpr std::uint64_t kMostPriority = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMostTimeoutUs = static_cast<std::uint64_t>(to_us(kLongestTimeout));
 
 // What a decoded request keeps alive: the body while a view points into it, and what was copied.
@@ -97,7 +98,20 @@ class Decoder {
                           request.max_level);
     }
     if (name == "timeout") return assign_known(timeout(member), request.timeout);
+    if (name == "priority") {
+      return assign_known(walk_.integer(member, "parameter 'priority'", 0, kMostPriority),
+                          request.priority);
+    }
+    if (name == "tier") return assign_known(tier(member), request.tier);
     return false;
+  }
+
+  Result<config::Tier> tier(value member) {
+    const auto text = walk_.string(member, "parameter 'tier'");
+    if (!text) return tl::unexpected(text.error());
+    const auto named = config::tier_named(*text);
+    if (!named) return walk_.unexpected_value(member, "parameter 'tier'", kTierNames);
+    return *named;
   }
 
   // Microseconds, as a number or, since some clients' parameters are all text, as digits.

@@ -43,6 +43,9 @@ struct DecodeLimits {
 /// never overflows.
 inline constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
 
+/// What a tier may be called, for errors.
+inline constexpr std::string_view kTierNames = "'realtime', 'standard' or 'batch'";
+
 struct DecodedInfer {
   serving::Request request;  // arrival is left for the caller to stamp
   OutputForms forms;         // for encode_infer

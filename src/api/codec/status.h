@@ -17,6 +17,7 @@ constexpr int http_status(Code code) {
     case Code::kDeadline:
       return 504;
     case Code::kUnavailable:
+    case Code::kWorkerLost:
       return 503;
     case Code::kInternal:
       return 500;

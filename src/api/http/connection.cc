@@ -303,7 +303,7 @@ void Connection::take_chunks() {
       case RequestParser::Progress::kRefused:
         return refuse(parser_.refusal().status, parser_.refusal().text);
       case RequestParser::Progress::kNeedRoom: {
-        const BodyBuffer full = std::exchange(body_, {});
+        const worker::PoolBuffer full = std::exchange(body_, {});
         if (!reserve_body(2 * full.capacity)) return;
         std::memcpy(body_.data + body_start_, full.data + body_start_, body_have_);
         break;

@@ -94,7 +94,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t end_ = 0;
 
   HttpRequest request_;
-  BodyBuffer body_;
+  worker::PoolBuffer body_;
   std::size_t body_start_ = 0;  // offset of the body in its buffer
   std::size_t body_have_ = 0;
   std::size_t body_size_ = 0;  // announced

@@ -5,8 +5,9 @@
 namespace gradus::api {
 
 HttpServer::HttpServer(const config::HttpConfig& config, Handler& handler, int threads,
-                       const Clock& clock, std::size_t most_connections)
-    : core_(std::make_shared<ServerCore>(config, handler, threads, clock, most_connections)) {}
+                       const Clock& clock, worker::SharedPool& pool, std::size_t most_connections)
+    : core_(std::make_shared<ServerCore>(config, handler, threads, clock, pool, most_connections)) {
+}
 
 HttpServer::~HttpServer() { stop(TimePoint::min()); }
 

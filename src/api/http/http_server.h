@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "config/server_config.h"
+#include "worker/shared_pool.h"
 
 namespace gradus::api {
 
@@ -24,10 +25,11 @@ class HttpServer {
   /// @param handler borrowed, called from all of the server's threads
   /// @param threads >= 1; these do all of the reading, parsing, handling and writing
   /// @param clock borrowed; judges timeouts
+  /// @param pool borrowed until stop() has returned; bodies lie in it. Trimmed every 10 s
   /// @param most_connections one more is answered 503 and closed; 0: as many as the process's limit
   ///   of open files leaves room for
   HttpServer(const config::HttpConfig& config, Handler& handler, int threads, const Clock& clock,
-             std::size_t most_connections = 0);
+             worker::SharedPool& pool, std::size_t most_connections = 0);
   ~HttpServer();  // stop() with no time left
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

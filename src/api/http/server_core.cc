@@ -33,8 +33,7 @@ using Strand = asio::strand<asio::io_context::executor_type>;
 using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
                                          asio::wait_traits<std::chrono::steady_clock>, Strand>;
 
-constexpr std::size_t kKeptBodies = 256 << 20;  // resident bytes of unused body buffers
-constexpr std::size_t kRefusedAtOnce = 64;      // connections over the cap that are told so
+constexpr std::size_t kRefusedAtOnce = 64;  // connections over the cap that are told so
 constexpr Duration kTrimEvery = 10s;
 constexpr Duration kCapLogEvery = 10s;
 constexpr auto kAcceptPause = 50ms;  // after accept found no descriptor or memory
@@ -70,12 +69,13 @@ struct ServerCore::Listener {
 };
 
 ServerCore::ServerCore(const config::HttpConfig& http_config, Handler& request_handler,
-                       int thread_count, const Clock& server_clock, std::size_t connection_cap)
+                       int thread_count, const Clock& server_clock, worker::SharedPool& body_pool,
+                       std::size_t connection_cap)
     : config(http_config),
       limits{http_config.max_header_size, 100, http_config.max_input_size},
       handler(request_handler),
       clock(server_clock),
-      pool(kKeptBodies),
+      pool(body_pool),
       threads_(thread_count),
       cap_(connection_cap > 0 ? connection_cap : cap_by_open_files()),
       io_(std::make_unique<asio::io_context>(thread_count)),

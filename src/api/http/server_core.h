@@ -9,13 +9,13 @@
 #include <unordered_set>
 #include <vector>
 
-#include "api/http/body_pool.h"
 #include "api/http/http_message.h"
 #include "api/http/request_parser.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "config/server_config.h"
+#include "worker/shared_pool.h"
 
 namespace boost::asio {
 class io_context;
@@ -28,7 +28,7 @@ class Connection;
 class ServerCore : public std::enable_shared_from_this<ServerCore> {
  public:
   ServerCore(const config::HttpConfig& http_config, Handler& request_handler, int thread_count,
-             const Clock& server_clock, std::size_t connection_cap);
+             const Clock& server_clock, worker::SharedPool& body_pool, std::size_t connection_cap);
   ~ServerCore();
   ServerCore(const ServerCore&) = delete;
   ServerCore& operator=(const ServerCore&) = delete;
@@ -47,7 +47,7 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   const ParserLimits limits;
   Handler& handler;
   const Clock& clock;
-  BodyPool pool;
+  worker::SharedPool& pool;  // until stop()
   std::atomic<bool> draining{false};
 
  private:

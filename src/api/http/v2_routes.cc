@@ -26,6 +26,7 @@ struct V2Routes::InferHeaders {
   std::optional<Duration> timeout;
   int min_level = 0;
   int max_level = std::numeric_limits<int>::max();
+  std::optional<config::Tier> tier;
   TimePoint arrival{};
 };
 
@@ -96,6 +97,13 @@ Result<V2Routes::InferHeaders> read_headers(const HttpRequest& http, std::size_t
   const auto max_level = number_header(http, "gradus-max-level", 0, kMostLevel);
   if (!max_level) return tl::unexpected(max_level.error());
   if (*max_level) headers.max_level = static_cast<int>(**max_level);
+  if (const auto name = http.header("gradus-tier")) {
+    headers.tier = config::tier_named(*name);
+    if (!headers.tier || http.header_conflicts("gradus-tier")) {
+      return fail(Code::kInvalid, "header gradus-tier is '" + std::string(*name) + "'; expected " +
+                                      std::string(kTierNames) + ", once");
+    }
+  }
   return headers;
 }
 
@@ -107,6 +115,7 @@ Result<void> apply(const V2Routes::InferHeaders& headers, serving::Request& requ
   }
   request.min_level = std::max(request.min_level, headers.min_level);
   request.max_level = std::min(request.max_level, headers.max_level);
+  if (headers.tier) request.tier = std::max(request.tier.value_or(*headers.tier), *headers.tier);
   if (request.min_level > request.max_level) {
     return fail(Code::kInvalid, "min_level " + std::to_string(request.min_level) +
                                     " is worse than max_level " +

@@ -73,9 +73,12 @@ TEST(FindSample, TriesOnceWhereNoSizeIsFreeOrTheDeviceFails) {
   EXPECT_THAT(batch_only.sizes, ElementsAre(5));
   FakeBackend lost;
   lost.fixed = {{{"x", DType::kFp32, {-1, -1}}}, {}};
-  lost.refusal = Code::kUnavailable;
-  EXPECT_EQ(find_sample(lost).error().message, "size 64");
-  EXPECT_THAT(lost.sizes, ElementsAre(64));
+  for (const Code code : {Code::kUnavailable, Code::kWorkerLost}) {
+    lost.refusal = code;
+    lost.sizes.clear();
+    EXPECT_EQ(find_sample(lost).error().message, "size 64");
+    EXPECT_THAT(lost.sizes, ElementsAre(64));
+  }
 }
 
 }  // namespace

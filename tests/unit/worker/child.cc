@@ -1,12 +1,15 @@
 #include "child.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "worker/host.h"
@@ -64,16 +67,68 @@ class Doubling final : public runtime::Backend {
         break;
       case kBlame:
         return fail(Code::kInvalid, "the input is wrong");
+      case kUnlock: {
+        const auto at = reinterpret_cast<std::uintptr_t>(input.data.data()) / 4096 * 4096;
+        if (mprotect(reinterpret_cast<void*>(at), 4096, PROT_READ | PROT_WRITE) == 0) {
+          return fail(Code::kInternal, "the input can be made writable");
+        }
+        break;
+      }
+      case kHoard:
+        hoard();
+        for (;;) pause();
       default:
         break;
     }
     return {};
   }
 
+  // Freed only when the last descriptor of it is closed.
+  static void hoard() {
+    constexpr std::size_t kBytes = 128 << 20;
+    const int fd = memfd_create("hoard", MFD_CLOEXEC);
+    if (fallocate(fd, 0, 0, kBytes) != 0) std::_Exit(1);
+  }
+
   const runtime::Signature signature_{.inputs = {{"x", DType::kFp32, {-1}}},
                                       .outputs = {{"y", DType::kFp32, {-1}}}};
   const std::vector<runtime::Placement> placement_{{"FakeExecutionProvider", 1}};
 };
+
+// Answers with what fake_cudart.cc counts; the first value tells it whether to refuse.
+class Cuda final : public runtime::Backend {
+ public:
+  explicit Cuda(void* library)
+      : refuse_(reinterpret_cast<decltype(refuse_)>(dlsym(library, "fake_cuda_refuse"))),
+        count_(reinterpret_cast<decltype(count_)>(dlsym(library, "fake_cuda_count"))) {}
+  const runtime::Signature& signature() const override { return signature_; }
+  const std::vector<runtime::Placement>& placement() const override { return placement_; }
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  std::span<const std::size_t>) override {
+    float first = 0;
+    std::memcpy(&first, inputs[0].data.data(), sizeof first);
+    refuse_(first != 0);
+    std::array<float, 4> counts{};
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      counts[i] = static_cast<float>(count_(static_cast<int>(i)));
+    }
+    const auto bytes = std::as_bytes(std::span(counts));
+    return std::vector{make_tensor(DType::kFp32, {4}, {bytes.begin(), bytes.end()})};
+  }
+
+ private:
+  void (*refuse_)(int);
+  long (*count_)(int);
+  const runtime::Signature signature_{.inputs = {{"x", DType::kFp32, {-1}}},
+                                      .outputs = {{"counts", DType::kFp32, {4}}}};
+  const std::vector<runtime::Placement> placement_{{"CUDAExecutionProvider", 1}};
+};
+
+Result<runtime::Loaded> load_cuda() {
+  void* const library = dlopen(GRADUS_FAKE_CUDART, RTLD_NOW);
+  if (library == nullptr) return fail(Code::kUnavailable, dlerror());
+  return runtime::Loaded{std::make_unique<Cuda>(library), "CUDAExecutionProvider", 1, {}};
+}
 
 Result<LoadFn> make_loads(const Greeting& greeting) {
   // ONNX Runtime only where a real model is asked for.
@@ -83,6 +138,11 @@ Result<LoadFn> make_loads(const Greeting& greeting) {
       return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
     }
     if (spec.file == "fake:crash") raise(SIGKILL);
+    if (spec.file == "fake:cuda") return load_cuda();
+    if (spec.file.string().starts_with("fake:if/") &&
+        std::filesystem::exists(spec.file.string().substr(7))) {
+      return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
+    }
     if (spec.file.string().starts_with("fake:")) {
       return fail(Code::kUnavailable, "FakeExecutionProvider: no device");
     }
@@ -154,6 +214,14 @@ void tell_raw(Socket& socket, std::size_t bytes) {
   for (;;) pause();
 }
 
+// Its first thread ends, another lives on.
+[[noreturn]] void end_by_half() {
+  std::thread([] {
+    for (;;) pause();
+  }).detach();
+  pthread_exit(nullptr);
+}
+
 [[noreturn]] void start_and_wait() {
   const auto worker = Worker::start(child());
   Socket up{Fd(3)};
@@ -171,6 +239,7 @@ int main(int argc, char** argv) {
   if (mode == "otherworker") host(std::atoi(argv[2]), "other", make_loads);
   if (mode.starts_with("rogue-")) misbehave(mode.substr(6));
   if (mode == "parent") start_and_wait();
+  if (mode == "half") end_by_half();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

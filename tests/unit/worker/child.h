@@ -34,6 +34,8 @@ enum Command {
   kWriteInput = -7,  // writes to what it may only read
   kPause = -8,       // answers after 300 ms
   kBlame = -9,       // blames the request
+  kUnlock = -10,     // asks for leave to write to its input; fails if it gets it
+  kHoard = -11,      // takes memory that is long to give back, then waits
 };
 
 inline runtime::LoadSpec fake(const std::string& name = "double") {

@@ -44,6 +44,14 @@ TEST(RestartPolicy, WaitsDoubleUpToTheCap) {
                                           12800ms, 25600ms, 30s, 30s}));
 }
 
+TEST(RestartPolicy, WhatFailsAloneWaitsLikewise) {
+  const RestartPolicy policy;
+  EXPECT_EQ(backoff(policy, 1, kMiddle), 100ms);
+  EXPECT_EQ(backoff(policy, 3, kMiddle), 400ms);
+  EXPECT_EQ(backoff(policy, 1000, kMiddle), 30s);
+  EXPECT_EQ(backoff(policy, 1, 0.0), 75ms);
+}
+
 TEST(RestartPolicy, AProbeThatSucceedsResetsTheWait) {
   const RestartPolicy policy;
   RestartState state;

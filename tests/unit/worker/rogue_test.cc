@@ -17,7 +17,7 @@ TEST_P(Rogue, IsRefusedAndKilled) {
   const auto answer =
       worker->run(1, std::vector{view_of(values)}, std::vector<std::size_t>{0}, 30s);
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().code, Code::kUnavailable);
+  EXPECT_EQ(answer.error().code, Code::kWorkerLost);
   EXPECT_EQ(to_string(worker->loss()->cause), to_string(Loss::Cause::kProtocol))
       << answer.error().message;
   EXPECT_TRUE(worker->wait_dead(30s));

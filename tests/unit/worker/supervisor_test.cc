@@ -5,20 +5,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "child.h"
+#include "started.h"
 
 namespace gradus::worker {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr Duration kLong = 30s;
 
 // What a level has heard.
 class Level {
@@ -36,6 +35,10 @@ class Level {
   Loss last() {
     const MutexLock lock(mutex_);
     return last_;
+  }
+  int back() {
+    const MutexLock lock(mutex_);
+    return back_;
   }
   int lost() {
     const MutexLock lock(mutex_);
@@ -122,13 +125,11 @@ std::size_t resident_kib() {
   return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
 }
 
-// Waits for a state; false: not within kLong.
+// False: not within kLong.
+bool comes_true(const std::function<bool()>& done) { return within(kLong, done); }
+
 bool comes_to(const Supervisor& supervisor, WorkerState state) {
-  const TimePoint end = steady_clock().now() + kLong;
-  while (supervisor.status().state != state && steady_clock().now() < end) {
-    std::this_thread::yield();
-  }
-  return supervisor.status().state == state;
+  return comes_true([&] { return supervisor.status().state == state; });
 }
 
 TEST(Supervisor, StartsItsWorkerForTheFirstLoad) {
@@ -269,6 +270,89 @@ TEST(Supervisor, AWorkerInWhichNothingIsLoadedEndsAndALaterLoadMeetsAFreshOne) {
   const auto loaded = supervisor.load(fake(), 1s, {}).value();
   EXPECT_EQ(answer(*loaded.backend, 1), 2);
   EXPECT_EQ(supervisor.status().restarts, 1U);
+}
+
+TEST(Supervisor, AWorkerThatDoesNotDieIsAbandonedUntilItDoes) {
+  auto options = quick();
+  options.ping_every = 10ms;
+  options.ping_limit = 100ms;
+  options.kill_limit = 10ms;
+  std::atomic<bool> immortal = true;
+  options.worker.kill = [&](int pidfd) {
+    if (!immortal) Process::sigkill(pidfd);
+  };
+  Supervisor supervisor(options, steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+  const pid_t first = supervisor.status().pid.value();
+  stop_process(first);
+  ASSERT_TRUE(level.wait_back(1));
+  EXPECT_EQ(level.last().cause, Loss::Cause::kHung);
+  EXPECT_EQ(supervisor.status().abandoned, 1);
+  EXPECT_NE(supervisor.status().pid, first);
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  immortal = false;
+  kill(first, SIGKILL);
+  EXPECT_TRUE(comes_true([&] { return supervisor.status().abandoned == 0; }));
+  EXPECT_EQ(children(), 1U);  // it was reaped
+  EXPECT_EQ(level.lost(), 1);
+}
+
+TEST(Supervisor, AnAbandonedWorkerIsReapedWhileNothingIsLoaded) {
+  auto options = quick();
+  options.ping_every = 10ms;
+  options.ping_limit = 100ms;
+  options.kill_limit = 10ms;
+  options.worker.kill = [](int) {};
+  Supervisor supervisor(options, steady_clock());
+  Level level;
+  pid_t pid = 0;
+  {
+    const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
+    pid = supervisor.status().pid.value();
+    stop_process(pid);
+    ASSERT_TRUE(level.wait_back(1));
+  }
+  ASSERT_TRUE(comes_to(supervisor, WorkerState::kIdle));
+  EXPECT_EQ(supervisor.status().abandoned, 1);
+  kill(pid, SIGKILL);
+  EXPECT_TRUE(comes_true([&] { return supervisor.status().abandoned == 0; }));
+  EXPECT_EQ(children(), 0U);
+}
+
+TEST(Supervisor, ALevelThatFailsToLoadAgainIsTriedUntilItDoes) {
+  const std::string file = testing::TempDir() + "/gradus_level_" + std::to_string(getpid());
+  std::ofstream(file).put('x');
+  auto options = quick();
+  options.restart.cap = 20ms;
+  Supervisor supervisor(options, steady_clock());
+  Level moody;
+  Level steady;
+  const auto one = supervisor.load(fake("if/" + file), 1s, moody.hooks()).value();
+  const auto other = supervisor.load(fake(), 1s, steady.hooks()).value();
+  std::filesystem::remove(file);
+  kill_worker(supervisor);
+  ASSERT_TRUE(steady.wait_back(1));
+  EXPECT_EQ(moody.back(), 0);
+  EXPECT_THAT(run(*one.backend, 1).error().message, HasSubstr("no device"));
+  EXPECT_EQ(answer(*other.backend, 1), 2);
+  std::ofstream(file).put('x');
+  ASSERT_TRUE(moody.wait_back(1));
+  EXPECT_EQ(answer(*one.backend, 1), 2);
+  EXPECT_EQ(supervisor.status().restarts, 1U);  // in the same worker
+  std::filesystem::remove(file);
+}
+
+TEST(Supervisor, AnIdleWorkersMemoryIsGivenBack) {
+  auto options = quick();
+  options.ping_every = 1ms;
+  options.trim_every = 1ms;
+  Supervisor supervisor(options, steady_clock());
+  const auto loaded = supervisor.load(fake(), 1s, {}).value();
+  const std::size_t before = shared_mappings();
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  EXPECT_TRUE(comes_true([&] { return shared_mappings() == before; }));
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
 }
 
 TEST(Supervisor, StoppingEndsTheWorkerAndIsNoLoss) {

@@ -55,7 +55,7 @@ TEST(Wire, EveryTruncationIsNoticed) {
                       .node_share = 0.75,
                       .failures = {{"Q", "why"}}});
   Writer run;
-  put_run(run, {1, 2, {3}, {0, 1}, {{DType::kFp32, {2, 2}, 0, 16}}});
+  put_run(run, {1, 4, {5}, 2, {3}, {0, 1}, {{DType::kFp32, {2, 2}, 0, 16}}});
   for (std::size_t size = 0; size < spec.body().size(); ++size) {
     Reader reader(spec.body().first(size));
     get_spec(reader);
@@ -105,7 +105,10 @@ TEST(ViewsIn, RefusesWhatIsNotInTheSegment) {
   EXPECT_FALSE(ok({DType::kFp32, {4}, 256, 16}));
   EXPECT_FALSE(ok({DType::kFp32, {65}, 0, 260}));
   EXPECT_FALSE(ok({DType::kFp32, {16}, ~std::uint64_t{63}, 64}));
-  EXPECT_FALSE(ok({DType::kFp32, {4}, 4, 16}));                     // not aligned
+  EXPECT_TRUE(ok({DType::kFp32, {4}, 4, 16}));
+  EXPECT_TRUE(ok({DType::kUint8, {4}, 3, 4}));
+  EXPECT_FALSE(ok({DType::kFp32, {4}, 6, 16}));  // not aligned
+  EXPECT_FALSE(ok({DType::kInt64, {2}, 4, 16}));
   EXPECT_FALSE(ok({DType::kFp32, {5}, 0, 16}));                     // shape and bytes disagree
   EXPECT_FALSE(ok({DType::kFp32, {1LL << 62, 1LL << 62}, 0, 16}));  // overflows
   EXPECT_FALSE(ok({DType::kBytes, {1LL << 40}, 0, 16}));            // more elements than bytes

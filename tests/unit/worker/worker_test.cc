@@ -10,35 +10,13 @@
 #include <fstream>
 #include <thread>
 
-#include "child.h"
+#include "started.h"
 
 namespace gradus::worker {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr Duration kLong = 30s;
-const std::vector<std::size_t> kFirst = {0};
-
-struct Started {
-  explicit Started(const Worker::Options& options = child())
-      : worker(Worker::start(options).value()), session(worker->load(fake(), kLong).value().id) {}
-
-  Result<std::vector<Tensor>> run(const std::vector<float>& values, Duration limit = kLong) {
-    return worker->run(session, std::vector{view_of(values)}, kFirst, limit);
-  }
-  std::string status_line(const std::string& key) const {
-    std::ifstream in("/proc/" + std::to_string(worker->pid()) + "/status");
-    for (std::string line; std::getline(in, line);) {
-      if (line.starts_with(key + ":")) return line;
-    }
-    return "";
-  }
-
-  std::shared_ptr<Worker> worker;
-  std::uint64_t session;
-};
 
 TEST(Worker, AnswersWithWhatItsSessionComputes) {
   Started started;
@@ -141,14 +119,16 @@ TEST_P(WorkerFault, EndsTheRunAtOnceAndSaysWhatHappened) {
   const auto answer =
       started.run({static_cast<float>(GetParam().command)}, hangs ? Duration(300ms) : kLong);
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().code, Code::kUnavailable);
+  EXPECT_EQ(answer.error().code, Code::kWorkerLost);
   EXPECT_THAT(answer.error().message,
               HasSubstr("worker " + std::to_string(started.worker->pid()) + " of device 'test:0'"));
   EXPECT_THAT(answer.error().message, HasSubstr(GetParam().text));
   EXPECT_EQ(started.worker->loss()->cause, GetParam().cause);
   EXPECT_TRUE(started.worker->wait_dead(kLong));
   EXPECT_LT(steady_clock().now() - begun, kLong);
-  EXPECT_FALSE(started.run({1}));  // nothing more from it
+  const auto after = started.run({1});  // nothing more from it
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().code, Code::kUnavailable);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -175,6 +155,36 @@ TEST(Worker, AKillIsToldToEveryRunAtOnce) {
   kill(started.worker->pid(), SIGKILL);
   threads.clear();
   EXPECT_EQ(told, 4);
+}
+
+TEST(Worker, AHangIsToldToEveryRunAtOnceEvenWhereItDoesNotDie) {
+  Worker::Options lasting = child();
+  lasting.kill = [](int) {};
+  Started started(lasting);
+  const TimePoint begun = steady_clock().now();
+  Result<std::vector<Tensor>> other;
+  std::jthread thread([&] { other = started.run({kSleep}, 10 * kLong); });
+  ASSERT_TRUE(within(kLong, [&] { return started.worker->idle().channels == 0; }));
+  ASSERT_FALSE(started.run({kSleep}, 100ms));
+  thread.join();
+  EXPECT_LT(steady_clock().now() - begun, kLong);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::kWorkerLost);
+  EXPECT_THAT(other.error().message, HasSubstr("hung for 100 ms"));
+  EXPECT_FALSE(started.worker->wait_dead(Duration::zero()));
+  kill(started.worker->pid(), SIGKILL);
+  EXPECT_TRUE(started.worker->wait_dead(kLong));
+}
+
+TEST(Worker, ADeathThatTakesTimeIsADeath) {
+  Started started;
+  Result<std::vector<Tensor>> answer;
+  std::jthread thread([&] { answer = started.run({kHoard}); });
+  ASSERT_TRUE(within(kLong, [&] { return started.opens("hoard") == 1; }));
+  kill(started.worker->pid(), SIGKILL);
+  thread.join();
+  EXPECT_EQ(started.worker->loss()->cause, Loss::Cause::kDied);
+  EXPECT_THAT(answer.error().message, HasSubstr("was killed by signal 9"));
 }
 
 TEST(Worker, AStoppedProcessIsHung) {

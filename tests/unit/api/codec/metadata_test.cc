@@ -47,6 +47,7 @@ TEST(Status, EachCodeHasItsOwn) {
   EXPECT_EQ(http_status(Code::kDeadline), 504);
   EXPECT_EQ(http_status(Code::kUnavailable), 503);
   EXPECT_EQ(http_status(Code::kInternal), 500);
+  EXPECT_EQ(http_status(Code::kWorkerLost), 503);
 }
 
 }  // namespace

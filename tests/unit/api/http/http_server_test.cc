@@ -39,7 +39,8 @@ TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
   const TestServer test(handler);
   config::HttpConfig config;
   config.port = test.port;
-  HttpServer second(config, handler, 1, steady_clock());
+  worker::SharedPool pool{worker::SharedPool::Options{}};
+  HttpServer second(config, handler, 1, steady_clock(), pool);
   const auto started = second.start();
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, Code::kUnavailable);
@@ -52,7 +53,8 @@ TEST(HttpServer, AnUnknownAddressIsAnError) {
   config::HttpConfig config;
   config.address = "192.0.2.1";  // set aside for documentation (RFC 5737): no machine has it
   config.port = 0;
-  EXPECT_FALSE(HttpServer(config, handler, 1, steady_clock()).start());
+  worker::SharedPool pool{worker::SharedPool::Options{}};
+  EXPECT_FALSE(HttpServer(config, handler, 1, steady_clock(), pool).start());
 }
 
 TEST(HttpServer, ReturnsBodiesOfEverySizeOverOneConnection) {
@@ -89,6 +91,17 @@ TEST(HttpServer, ReturnsChunkedBodiesOfEverySize) {
     ASSERT_TRUE(answer) << size;
     EXPECT_EQ(answer->body, body) << size;
   }
+}
+
+TEST(HttpServer, ALargeBodyLiesWhereAWorkerCanReadIt) {
+  HoldingHandler handler;
+  const TestServer test(handler);
+  RawClient client = test.client();
+  client.send(post(pattern(100'000)));
+  const Reply reply = handler.take();
+  EXPECT_TRUE(test.pool.find(handler.body()));
+  reply(text_response("done"));
+  EXPECT_EQ(client.read_answer()->body, "done");
 }
 
 TEST(HttpServer, PlacesABodyWhereItsHandlerWantsIt) {

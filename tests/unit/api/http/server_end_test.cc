@@ -136,7 +136,8 @@ TEST(ServerEnd, NoRequestIsLostWhileClientsKeepComing) {
 
 TEST(ServerEnd, AServerThatNeverStartedCanBeDestroyed) {
   EchoHandler handler;
-  HttpServer server(on_free_port(), handler, 1, steady_clock());
+  worker::SharedPool pool{worker::SharedPool::Options{}};
+  HttpServer server(on_free_port(), handler, 1, steady_clock(), pool);
 }
 
 }  // namespace

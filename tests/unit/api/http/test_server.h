@@ -39,10 +39,17 @@ class EchoHandler final : public Handler {
 /// Keeps each reply until the test takes it.
 class HoldingHandler final : public Handler {
  public:
-  void handle(const HttpRequest&, Reply reply) override {
+  void handle(const HttpRequest& request, Reply reply) override {
     const std::lock_guard lock(mutex_);
+    body_ = request.body;
+    body_owner_ = request.body_owner;
     held_.push_back(std::move(reply));
     changed_.notify_all();
+  }
+  /// Of the last request; stays readable.
+  std::span<const std::byte> body() {
+    const std::lock_guard lock(mutex_);
+    return body_;
   }
   /// Waits for a request; the test's thread answers it.
   Reply take() {
@@ -57,6 +64,8 @@ class HoldingHandler final : public Handler {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Reply> held_;
+  std::span<const std::byte> body_;
+  std::shared_ptr<const void> body_owner_;
 };
 
 inline config::HttpConfig on_free_port() {
@@ -69,13 +78,14 @@ inline config::HttpConfig on_free_port() {
 struct TestServer {
   explicit TestServer(Handler& handler, const config::HttpConfig& config = on_free_port(),
                       std::size_t most_connections = 0)
-      : server(config, handler, 2, steady_clock(), most_connections) {
+      : server(config, handler, 2, steady_clock(), pool, most_connections) {
     const auto started = server.start();
     EXPECT_TRUE(started) << started.error().message;
     port = started.value_or(0);
   }
   RawClient client() const { return RawClient(port); }
 
+  worker::SharedPool pool{worker::SharedPool::Options{}};
   HttpServer server;
   std::uint16_t port = 0;
 };

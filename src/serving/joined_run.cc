@@ -1,0 +1,116 @@
+#include "serving/joined_run.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "batch/join.h"
+#include "runtime/sample_inputs.h"
+#include "worker/shared_pool.h"
+
+namespace gradus::serving {
+namespace {
+
+using Outputs = std::vector<Tensor>;  // of one request
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// All of one run lie in one buffer, so that a worker can map them at once.
+class Joiner {
+ public:
+  Result<void> add(std::string_view name, std::vector<const TensorView*> parts,
+                   const batch::Pad* pad) {
+    auto plan = batch::plan_join(name, parts, pad);
+    if (!plan) return fail(Code::kUnavailable, plan.error().message);
+    bytes_ += aligned(plan->bytes);
+    tensors_.push_back({std::move(parts), std::move(*plan), pad});
+    return {};
+  }
+
+  Result<std::vector<Tensor>> join(worker::SharedPool& pool) {
+    const worker::PoolBuffer memory = pool.acquire(std::max(bytes_, kAlignment));
+    if (memory.owner == nullptr) {
+      return fail(Code::kUnavailable,
+                  "no memory for a batch of " + std::to_string(bytes_) + " bytes");
+    }
+    std::vector<Tensor> joined;
+    std::size_t at = 0;
+    for (One& one : tensors_) {
+      const std::span<std::byte> into(memory.data + at, one.plan.bytes);
+      batch::join(one.parts, one.plan, into, one.pad);
+      at += aligned(one.plan.bytes);
+      joined.push_back({one.parts.front()->dtype, std::move(one.plan.shape), into, memory.owner});
+    }
+    return joined;
+  }
+
+ private:
+  struct One {
+    std::vector<const TensorView*> parts;
+    batch::Joined plan;
+    const batch::Pad* pad;
+  };
+  std::vector<One> tensors_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::Padding& padding,
+                                        std::span<const Part> parts,
+                                        std::span<const std::size_t> wanted) {
+  Joiner joiner;
+  for (std::size_t i = 0; i < level.signature().inputs.size(); ++i) {
+    std::vector<const TensorView*> views;
+    for (const Part& part : parts) views.push_back(&part.inputs[i]);
+    auto added = joiner.add(level.signature().inputs[i].name, std::move(views), padding.pad(i));
+    if (!added) return tl::unexpected(added.error());
+  }
+  const auto inputs = joiner.join(*level.memory);
+  if (!inputs) return tl::unexpected(inputs.error());
+  auto outputs = level.run(runtime::views_of(*inputs), wanted);
+  if (!outputs) return tl::unexpected(outputs.error());
+
+  std::vector<batch::Share> shares;
+  for (const Part& part : parts) shares.push_back(part.share);
+  std::vector<Outputs> answers(parts.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::string& name = level.signature().outputs[wanted[i]].name;
+    auto cut = batch::split(name, (*outputs)[i], shares, padding.tied(wanted[i]));
+    if (!cut) return fail(Code::kUnavailable, cut.error().message);
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      answers[part].push_back(std::move((*cut)[part]));
+    }
+  }
+  return answers;
+}
+
+Result<Outputs> run_in_parts(const LevelRuntime& level, std::span<const TensorView> inputs,
+                             std::uint32_t samples, std::uint32_t max_size,
+                             std::span<const std::size_t> wanted) {
+  std::vector<Outputs> parts;
+  for (const batch::Rows& rows : batch::split_rows(samples, max_size)) {
+    std::vector<TensorView> views;
+    for (const TensorView& input : inputs) views.push_back(batch::view_rows(input, rows));
+    auto outputs = level.run(views, wanted);
+    if (!outputs) return outputs;
+    parts.push_back(std::move(*outputs));
+  }
+  Joiner joiner;
+  std::vector<std::vector<TensorView>> views;
+  for (const Outputs& part : parts) views.push_back(runtime::views_of(part));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    std::vector<const TensorView*> column;
+    for (const auto& part : views) column.push_back(&part[i]);
+    auto added = joiner.add(level.signature().outputs[wanted[i]].name, std::move(column), nullptr);
+    if (!added) return tl::unexpected(added.error());
+  }
+  return joiner.join(*level.memory);
+}
+
+}  // namespace gradus::serving

@@ -1,0 +1,36 @@
+// Several requests as one run of a level: inputs joined along the batch dimension, padded where
+// their lengths differ, and each one's outputs given back.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "batch/padding.h"
+#include "batch/split.h"
+#include "serving/model.h"
+#include "tensor/tensor.h"
+
+namespace gradus::serving {
+
+/// One request of a joined run.
+struct Part {
+  std::span<const TensorView> inputs;  // one for each of the level's
+  batch::Share share;
+};
+
+/// @param parts at least one, of one batch::Fit::group
+/// @param wanted indices of the level's outputs
+/// @return each part's outputs; errors as LevelRuntime::run, and kUnavailable for outputs that do
+/// not follow the batch
+Result<std::vector<std::vector<Tensor>>> run_joined(const LevelRuntime& level,
+                                                    const batch::Padding& padding,
+                                                    std::span<const Part> parts,
+                                                    std::span<const std::size_t> wanted);
+
+/// One request in parts of at most `max_size` samples, one run after the other.
+Result<std::vector<Tensor>> run_in_parts(const LevelRuntime& level,
+                                         std::span<const TensorView> inputs, std::uint32_t samples,
+                                         std::uint32_t max_size,
+                                         std::span<const std::size_t> wanted);
+
+}  // namespace gradus::serving

@@ -1,0 +1,123 @@
+#include "serving/lane.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradus::serving {
+
+Lane::Lane(std::string name, int instances, const Clock& clock)
+    : name_(std::move(name)), instances_(static_cast<std::uint32_t>(instances)), clock_(clock) {
+  threads_.reserve(instances_);
+  for (std::uint32_t i = 0; i < instances_; ++i) {
+    threads_.emplace_back([this] { work(); });
+    pthread_setname_np(threads_.back().native_handle(), name_.substr(0, 15).c_str());
+  }
+}
+
+Lane::~Lane() {
+  std::vector<std::shared_ptr<Waiting>> unrun;
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    for (const auto& queue : queues_) {
+      for (batch::Entry* const entry : queue->queue_.drain()) {
+        unrun.push_back(queue->forget(static_cast<Waiting&>(*entry)));
+      }
+    }
+  }
+  ready_.notify_all();
+  unrun.clear();     // those who wait learn of it before what runs has ended
+  threads_.clear();  // joins
+}
+
+LevelQueue& Lane::open(LevelQueue::Options options) {
+  std::unique_ptr<LevelQueue> queue(new LevelQueue(*this, std::move(options)));
+  const MutexLock lock(mutex_);
+  queues_.push_back(std::move(queue));
+  return *queues_.back();
+}
+
+void Lane::wake_one() {
+  if (sleeping_ > 0) ready_.notify_one();
+}
+
+Duration Lane::wait_of(config::Tier tier) const {
+  Duration ahead = running_ < instances_ ? Duration::zero() : running_cost_ / 2;
+  for (std::size_t better = 0; better <= static_cast<std::size_t>(tier); ++better) {
+    ahead += backlog_[better];
+  }
+  return ahead / instances_;
+}
+
+Lane::Choice Lane::choose(TimePoint now) {
+  Choice choice;
+  if (running_ == instances_) return choice;
+  std::pair<config::Tier, TimePoint> best{};
+  for (const auto& candidate : queues_) {
+    LevelQueue& queue = *candidate;
+    if (queue.probe_) return {&queue, 0, {}};
+    if (queue.queue_.empty()) continue;
+    const batch::Rules rules = queue.rules();
+    const batch::Candidate seen = batch::look(queue.queue_, rules, now);
+    if (seen.samples == 0) continue;
+    batch::Situation situation{.now = now, .idle = idle()};
+    const batch::Entry& first = *queue.queue_.first(now);
+    if (rules.max_delay > Duration::zero()) {
+      situation.expected = queue.arrivals_.expected(now);
+      const ladder::Size size =
+          size_of(static_cast<const Waiting&>(first), seen.samples, seen.longest);
+      situation.run = queue.estimates_.predict(size, now).mean;
+    }
+    const batch::Decision decision = batch::decide(seen, rules, situation);
+    if (!decision.close) {
+      choice.look_again = std::min(choice.look_again, decision.look_again);
+      continue;
+    }
+    const std::pair rank{first.counts_as(), first.queued_at};
+    if (choice.queue == nullptr || rank < best) {
+      choice.queue = &queue;
+      choice.samples = decision.samples;
+      best = rank;
+    }
+  }
+  return choice;
+}
+
+void Lane::work() {
+  mutex_.lock();
+  while (!stopping_) {
+    const TimePoint now = clock_.now();
+    const Choice choice = choose(now);
+    if (choice.queue == nullptr) {
+      ++sleeping_;
+      if (choice.look_again == TimePoint::max()) {
+        ready_.wait(mutex_);
+      } else {
+        ready_.wait_for(mutex_, choice.look_again - now);
+      }
+      --sleeping_;
+      continue;
+    }
+    LevelQueue& queue = *choice.queue;
+    if (choice.samples == 0) {
+      const std::function<void()> probe = std::exchange(queue.probe_, nullptr);
+      queue.begin({});
+      mutex_.unlock();
+      queue.run_probe(probe);
+    } else {
+      Duration cost{};
+      Batch batch = queue.take(choice.samples, now, cost);
+      const bool runs = !batch.members.empty();
+      if (runs) queue.begin(cost);
+      mutex_.unlock();
+      batch.late.clear();  // what ends with it must not end under the lock
+      if (runs) queue.run(std::move(batch), cost);
+    }
+    mutex_.lock();
+  }
+  mutex_.unlock();
+}
+
+}  // namespace gradus::serving

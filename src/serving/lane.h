@@ -1,0 +1,63 @@
+// A device's place of work: so many runs at once, taken from the queues of all levels that share
+// it. The best tier goes first, then whoever has waited longest, so that no model starves another.
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "config/tier.h"
+#include "serving/level_queue.h"
+
+namespace gradus::serving {
+
+class Lane {
+ public:
+  /// @param name for thread names, at most 15 bytes are shown
+  /// @param instances how many runs at once, >= 1; as many threads
+  Lane(std::string name, int instances, const Clock& clock);
+  /// Runs under way are finished; what waits is destroyed unrun.
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  /// A level's queue; lives as long as the lane. Any thread.
+  LevelQueue& open(LevelQueue::Options options);
+
+  std::uint32_t instances() const { return instances_; }
+
+ private:
+  friend class LevelQueue;
+
+  struct Choice {
+    LevelQueue* queue = nullptr;  // null: nothing is due
+    std::uint32_t samples = 0;    // 0: its probe is due
+    TimePoint look_again = TimePoint::max();
+  };
+
+  void work();
+  Choice choose(TimePoint now) REQUIRES(mutex_);
+  /// Until a request of this tier that comes now would run.
+  Duration wait_of(config::Tier tier) const REQUIRES(mutex_);
+  std::uint32_t idle() const REQUIRES(mutex_) { return instances_ - running_; }
+  void wake_one() REQUIRES(mutex_);
+
+  const std::string name_;
+  const std::uint32_t instances_;
+  const Clock& clock_;
+  Mutex mutex_;  // of the queues' state too
+  CondVar ready_;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::uint32_t sleeping_ GUARDED_BY(mutex_) = 0;  // threads that wait for something to do
+  std::uint32_t running_ GUARDED_BY(mutex_) = 0;
+  Duration running_cost_ GUARDED_BY(mutex_){};                         // predicted, of what runs
+  std::size_t waiting_ GUARDED_BY(mutex_) = 0;                         // in all queues
+  std::array<Duration, config::kTiers> backlog_ GUARDED_BY(mutex_){};  // predicted, of what waits
+  std::vector<std::unique_ptr<LevelQueue>> queues_ GUARDED_BY(mutex_);
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace gradus::serving

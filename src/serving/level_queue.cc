@@ -1,0 +1,271 @@
+#include "serving/level_queue.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+#include "base/log.h"
+#include "ladder/predict.h"
+#include "serving/lane.h"
+
+namespace gradus::serving {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kTryAgain = 1s;  // against the estimates
+constexpr Duration kBusyOver = 2s;  // how far back a queue's use of its lane counts
+
+double share_left(Duration since) {
+  return std::exp(-std::max(0.0, to_ms(since) / to_ms(kBusyOver)));
+}
+
+ladder::Estimate stretched(ladder::Estimate estimate, double by) {
+  for (Duration* part : {&estimate.mean, &estimate.deviation, &estimate.tail}) {
+    *part = std::chrono::duration_cast<Duration>(*part * by);
+  }
+  return estimate;
+}
+
+}  // namespace
+
+namespace {
+
+ladder::Size size_of(std::uint64_t shape, std::uint32_t samples, std::int64_t length) {
+  return {samples, shape ^ (static_cast<std::uint64_t>(length) * 0x9e3779b97f4a7c15)};
+}
+
+}  // namespace
+
+ladder::Size size_of(const Waiting& waiter, std::uint32_t samples, std::int64_t length) {
+  return size_of(waiter.shape, samples, length);
+}
+
+ladder::Size size_of(const batch::Fit& fit, std::span<const TensorView> inputs) {
+  return size_of(shape_of(fit, inputs), fit.samples, fit.length);
+}
+
+std::uint64_t shape_of(const batch::Fit& fit, std::span<const TensorView> inputs) {
+  return fit.group != 0 ? fit.group : shape_bucket(inputs);
+}
+
+LevelQueue::LevelQueue(Lane& lane, Options options)
+    : lane_(lane),
+      options_(std::move(options)),
+      queue_(options_.limits),
+      size_limit_(options_.rules.max_size),
+      tier_share_(options_.batch_tier_share) {}
+
+LevelQueue::Pushed LevelQueue::push(const std::shared_ptr<Waiting>& waiter, Admission admission) {
+  return add(waiter, admission, true);
+}
+
+LevelQueue::Pushed LevelQueue::push_again(const std::shared_ptr<Waiting>& waiter,
+                                          Admission admission) {
+  return add(waiter, admission, false);
+}
+
+LevelQueue::Pushed LevelQueue::add(const std::shared_ptr<Waiting>& waiter, Admission admission,
+                                   bool bounded) {
+  const TimePoint now = lane_.clock_.now();
+  std::optional<Duration> here;
+  std::vector<std::shared_ptr<Waiting>> evicted;
+  {
+    const MutexLock lock(lane_.mutex_);
+    typical_ = size_of(*waiter, waiter->samples, waiter->length);
+    const ladder::Estimate estimate = estimates_.predict(typical_, now);
+    if (!in_time(*waiter, estimate, admission, now)) return Pushed::kTooLate;
+    if (runs_here(estimate)) {
+      here = estimate.mean;
+      waiter->queued_at = now;
+      begin(*here);
+    } else if (!enqueue(waiter, estimate.mean, now, bounded, evicted)) {
+      return Pushed::kFull;
+    }
+    arrivals_.entered(now, waiter->samples);
+  }
+  for (const auto& one : evicted) one->evicted();
+  if (here) run({{waiter}, waiter->length}, *here);
+  return Pushed::kTaken;
+}
+
+bool LevelQueue::enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now,
+                         bool bounded, std::vector<std::shared_ptr<Waiting>>& evicted) {
+  if (bounded) {
+    const batch::Queue::Pushed pushed = queue_.push(*waiter, now, lane_.idle());
+    for (batch::Entry* const entry : pushed.evicted) {
+      evicted.push_back(forget(static_cast<Waiting&>(*entry)));
+      arrivals_.left(now, entry->samples);
+    }
+    if (!pushed.taken) return false;
+  } else {
+    queue_.push_anyway(*waiter, now);
+  }
+  waiter->self_ = waiter;
+  waiter->queue_ = this;
+  waiter->cost_ = cost;
+  ++lane_.waiting_;
+  lane_.backlog_[static_cast<std::size_t>(waiter->tier)] += cost;
+  lane_.wake_one();
+  return true;
+}
+
+bool LevelQueue::runs_here(const ladder::Estimate& estimate) const {
+  return options_.may_run_here && lane_.waiting_ == 0 && lane_.idle() > 0 && !lane_.stopping_ &&
+         estimate.trusted() && estimate.tail < kQuick;
+}
+
+bool LevelQueue::in_time(const Waiting& waiter, const ladder::Estimate& estimate,
+                         Admission admission, TimePoint now) {
+  if (admission == Admission::kAlways || !estimate.trusted()) return true;
+  if (now + lane_.wait_of(waiter.tier) + estimate.tail <= waiter.deadline) return true;
+  if (admission == Admission::kByEstimate || now - tried_at_ < kTryAgain) return false;
+  tried_at_ = now;
+  return true;
+}
+
+// What it was counted for in the lane is counted no more. The caller lets it go outside the lock.
+std::shared_ptr<Waiting> LevelQueue::forget(Waiting& waiter) {
+  waiter.queue_ = nullptr;
+  --lane_.waiting_;
+  lane_.backlog_[static_cast<std::size_t>(waiter.tier)] -= waiter.cost_;
+  return std::exchange(waiter.self_, nullptr);
+}
+
+void LevelQueue::remove(Waiting& waiter) {
+  std::shared_ptr<Waiting> last;
+  if (waiter.queue_ != this) return;
+  const MutexLock lock(lane_.mutex_);
+  if (waiter.queue_ != this) return;  // only under this lock it becomes so, or ceases to be
+  queue_.remove(waiter);
+  last = forget(waiter);
+  arrivals_.left(lane_.clock_.now(), waiter.samples);
+}
+
+void LevelQueue::probe(std::function<void()> job) {
+  const MutexLock lock(lane_.mutex_);
+  probe_ = std::move(job);
+  lane_.wake_one();
+}
+
+bool LevelQueue::has_room_for_batch_tier() {
+  const MutexLock lock(lane_.mutex_);
+  return running_ == 0 && queue_.empty() && tier_share_.may_run(lane_.clock_.now());
+}
+
+Batch LevelQueue::take(std::uint32_t samples, TimePoint now, Duration& cost) {
+  const batch::Taken taken = batch::take(queue_, rules(), samples, now);
+  Batch batch;
+  batch.longest = taken.longest;
+  for (batch::Entry* const entry : taken.expired) {
+    arrivals_.left(now, entry->samples);
+    batch.late.push_back(forget(static_cast<Waiting&>(*entry)));
+  }
+  for (batch::Entry* const entry : taken.entries) {
+    batch.members.push_back(forget(static_cast<Waiting&>(*entry)));
+  }
+  if (batch.members.empty()) return batch;
+  const ladder::Size size = size_of(*batch.members.front(), taken.samples, taken.longest);
+  cost = estimates_.predict(size, now).mean;
+  return batch;
+}
+
+void LevelQueue::begin(Duration cost) {
+  ++lane_.running_;
+  ++running_;
+  lane_.running_cost_ += cost;
+}
+
+void LevelQueue::end(Duration cost) {
+  --lane_.running_;
+  --running_;
+  lane_.running_cost_ -= cost;
+  if (lane_.waiting_ > 0) lane_.wake_one();
+}
+
+void LevelQueue::run_probe(const std::function<void()>& job) {
+  try {
+    job();
+  } catch (const std::exception& error) {  // for want of memory
+    log::error("a probe was dropped: " + std::string(error.what()));
+  }
+  const MutexLock lock(lane_.mutex_);
+  end({});
+}
+
+void LevelQueue::run(Batch batch, Duration cost) {
+  const bool batch_tier = batch.members.front()->tier == config::Tier::kBatch;
+  std::uint32_t samples = 0;
+  for (const auto& member : batch.members) samples += member->samples;
+  bool is_over = false;
+  const auto over = [&](const std::optional<Ran>& ran) {
+    is_over = true;
+    const TimePoint now = lane_.clock_.now();
+    const MutexLock lock(lane_.mutex_);
+    end(cost);
+    arrivals_.left(now, samples);
+    if (ran) learn(*ran, batch_tier, now);
+  };
+  try {
+    options_.run(std::move(batch), over);
+  } catch (const std::exception& error) {  // for want of memory; requests answer as they die
+    log::error("a batch was dropped: " + std::string(error.what()));
+  }
+  if (!is_over) over(std::nullopt);
+}
+
+void LevelQueue::learn(const Ran& ran, bool batch_tier, TimePoint now) {
+  busy_ = busy_ * share_left(now - busy_at_) + to_ms(ran.run) / to_ms(kBusyOver);
+  busy_at_ = now;
+  if (batch_tier) tier_share_.pay(ran.run, now);
+  if (ran.ok) {
+    estimates_.add(ran.size, ran.run, now);
+    size_limit_.succeeded(ran.size.samples);
+  } else if (ran.out_of_memory) {
+    size_limit_.out_of_memory(ran.size.samples);
+  }
+}
+
+batch::Rules LevelQueue::rules() const {
+  batch::Rules rules = options_.rules;
+  if (size_limit_.now() < rules.max_size) {
+    rules.max_size = size_limit_.now();
+    std::erase_if(rules.preferred_sizes, [&](auto size) { return size > rules.max_size; });
+  }
+  return rules;
+}
+
+void LevelQueue::warm_up(const ladder::Size& size, Duration run) {
+  const MutexLock lock(lane_.mutex_);
+  estimates_.warm_up(size, run);
+  typical_ = size;
+}
+
+std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
+  const MutexLock lock(lane_.mutex_);
+  if (estimates_.sizes() == 0) return std::nullopt;
+  const TimePoint now = lane_.clock_.now();
+  double others = 0;
+  for (const auto& queue : lane_.queues_) {
+    if (queue.get() != this) others += queue->busy_ * share_left(now - queue->busy_at_);
+  }
+  const double all = lane_.instances_;
+  const double stretch = all / std::max(all / 10, all - others);
+  const std::uint32_t requests = std::max(1U, size_limit_.now() / typical_.samples);
+  const ladder::BatchRun runs[] = {
+      {1, stretched(estimates_.predict(typical_, now), stretch)},
+      {requests,
+       stretched(estimates_.predict({requests * typical_.samples, typical_.shape}, now), stretch)}};
+  return ladder::predict_p99({.arrivals = arrivals,
+                              .backlog = static_cast<double>(queue_.size()),
+                              .instances = lane_.instances_,
+                              .runs = std::span(runs, requests > 1 ? 2 : 1)});
+}
+
+LevelQueue::Load LevelQueue::load() const {
+  const MutexLock lock(lane_.mutex_);
+  return {queue_.size(), size_limit_.now()};
+}
+
+}  // namespace gradus::serving

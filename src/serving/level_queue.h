@@ -1,0 +1,152 @@
+// One level's scheduler: what waits for it, which of that runs together and when, what cannot make
+// its deadline here. The decisions are batch's and ladder's; this is their state, under the lock of
+// the lane that the level runs on.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "batch/arrivals.h"
+#include "batch/batchable.h"
+#include "batch/closing.h"
+#include "batch/queue.h"
+#include "batch/size_limit.h"
+#include "ladder/estimates.h"
+#include "serving/tier_share.h"
+
+namespace gradus::serving {
+
+class Lane;
+class LevelQueue;
+
+/// What waits in a queue: the entry's fields are set before each push.
+class Waiting : public batch::Entry {
+ public:
+  virtual ~Waiting() = default;
+  /// Refused after all, for the sake of a better tier. Not waiting any more; no lock is held.
+  virtual void evicted() = 0;
+
+  std::uint64_t shape = 0;  // of ladder::Size, padded length apart
+
+ private:
+  friend class LevelQueue;
+  std::shared_ptr<Waiting> self_;            // while it waits
+  Duration cost_{};                          // its part of the lane's backlog
+  std::atomic<LevelQueue*> queue_{nullptr};  // where it waits; set under that queue's lock
+};
+
+/// What the estimates know a run by: so many samples of the waiter's kind, padded to this length.
+ladder::Size size_of(const Waiting& waiter, std::uint32_t samples, std::int64_t length);
+/// The same of inputs that no request brought.
+ladder::Size size_of(const batch::Fit& fit, std::span<const TensorView> inputs);
+/// Waiting::shape
+std::uint64_t shape_of(const batch::Fit& fit, std::span<const TensorView> inputs);
+
+/// What runs together.
+struct Batch {
+  std::vector<std::shared_ptr<Waiting>> members;  // at least one, best first, one group
+  std::int64_t longest = 0;                       // padded length
+  std::vector<std::shared_ptr<Waiting>> late;     // met on the way: their timer answers them
+};
+
+/// What a run was, for the estimates; nothing of runs that tell nothing.
+struct Ran {
+  ladder::Size size;
+  Duration run{};
+  bool ok = false;
+  bool out_of_memory = false;
+};
+
+/// The instance is free again. Once; without a call it is when the run returns.
+using Ended = std::function<void(const std::optional<Ran>&)>;
+
+class LevelQueue {
+ public:
+  struct Options {
+    batch::QueueLimits limits;
+    batch::Rules rules;
+    double batch_tier_share = 1;  // of the time that tier `batch` may use
+    bool may_run_here = false;    // quick runs need no thread of the lane's
+    /// On a thread of the lane's, or in push(). Runs the batch, calls `ended`, and only then
+    /// answers the members or sends them elsewhere: who has an answer finds the instance free.
+    std::function<void(Batch, const Ended& ended)> run;
+  };
+  enum class Pushed { kTaken, kFull, kTooLate };
+  enum class Admission {
+    kByEstimate,  // what cannot make its deadline is too late
+    kNowAndThen,  // once a second it is tried all the same, so that an outlier heals
+    kAlways,      // whatever the estimates say
+  };
+
+  // Any thread.
+  /// Never waits for a run; but where the lane is idle and the run is known to take less than
+  /// kQuick, it is done before this returns. The waiter may be answered before this returns.
+  /// What is not taken is untouched.
+  Pushed push(const std::shared_ptr<Waiting>& waiter, Admission admission);
+  /// For what was taken before, here or by another level: the queue's bounds do not count.
+  Pushed push_again(const std::shared_ptr<Waiting>& waiter, Admission admission);
+  /// Cancelled, or too late. Nothing happens if it does not wait here any more.
+  void remove(Waiting& waiter);
+  /// Runs the job on the lane as its next run. One at a time: another one's place is taken.
+  void probe(std::function<void()> job);
+
+  /// Tier `batch` may use this level though better ones hold it: it idles, and the share is not
+  /// used up.
+  bool has_room_for_batch_tier();
+
+  void warm_up(const ladder::Size& size, Duration run);
+  /// The p99 that the level would have if `arrivals` a second came to it, by the estimates and what
+  /// else its lane does; nothing: nothing was ever run.
+  std::optional<Duration> predicted_p99(double arrivals);
+
+  struct Load {
+    std::size_t waiting = 0;
+    std::uint32_t max_size = 1;  // of a batch, at present
+  };
+  Load load() const;
+
+  static constexpr Duration kQuick = std::chrono::microseconds(100);
+
+ private:
+  friend class Lane;
+  LevelQueue(Lane& lane, Options options);
+
+  Pushed add(const std::shared_ptr<Waiting>& waiter, Admission admission, bool bounded);
+  bool enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now, bool bounded,
+               std::vector<std::shared_ptr<Waiting>>& evicted);
+  bool in_time(const Waiting& waiter, const ladder::Estimate& estimate, Admission admission,
+               TimePoint now);
+  bool runs_here(const ladder::Estimate& estimate) const;
+  Batch take(std::uint32_t samples, TimePoint now, Duration& cost);
+  void begin(Duration cost);
+  void end(Duration cost);
+  void learn(const Ran& ran, bool batch_tier, TimePoint now);
+  // Without the lock, after begin().
+  void run(Batch batch, Duration cost);
+  void run_probe(const std::function<void()>& job);
+  std::shared_ptr<Waiting> forget(Waiting& waiter);
+  batch::Rules rules() const;
+
+  Lane& lane_;
+  const Options options_;
+  // All below are under the lane's lock.
+  batch::Queue queue_;
+  batch::Arrivals arrivals_;
+  batch::SizeLimit size_limit_;
+  ladder::Estimates estimates_;
+  TierShare tier_share_;
+  std::function<void()> probe_;
+  TimePoint tried_at_{};       // what was too late by the estimates, last time
+  std::uint32_t running_ = 0;  // of the lane's instances
+  double busy_ = 0;            // instances that it keeps busy, of late
+  TimePoint busy_at_{};
+  ladder::Size typical_{};  // of the latest request
+};
+
+}  // namespace gradus::serving

@@ -1,0 +1,126 @@
+// Nothing is lost, answered twice or run too late, whatever comes at once: arrivals of all tiers,
+// deadlines that pass while waiting, failing levels, full queues.
+#include <array>
+#include <atomic>
+#include <random>
+
+#include "unit/serving/engine_fixture.h"
+
+namespace gradus::serving {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kSenders = 4;
+constexpr int kEach = 400;
+constexpr Duration kSlack = 100ms;  // from leaving the queue to the run, on a busy machine
+
+struct Asked {
+  float value = 0;
+  TimePoint deadline{};
+  std::atomic<int> answers{0};
+  std::atomic<bool> ok{false};
+  std::atomic<bool> right{false};
+};
+
+class RandomTrafficTest : public EngineTest {
+ protected:
+  // Each run takes a little and fails now and then; none begins after the deadline of one of its
+  // requests.
+  void misbehave(int level, double failing, std::vector<Asked>& asked, std::atomic<int>& too_late) {
+    levels_[level]->before_values =
+        [&asked, &too_late, failing, random = std::make_shared<std::mt19937>(level),
+         mutex = std::make_shared<std::mutex>()](std::span<const float> values) -> Result<void> {
+      const TimePoint now = steady_clock().now();
+      for (const float value : values) {
+        const auto index = static_cast<std::size_t>(value) - 1;
+        if (index < asked.size() && now > asked[index].deadline + kSlack) ++too_late;
+      }
+      double chance = 0;
+      {
+        const std::lock_guard lock(*mutex);
+        chance = std::uniform_real_distribution<>(0, 1)(*random);
+      }
+      const TimePoint until = now + 300us;
+      while (steady_clock().now() < until) std::this_thread::yield();
+      if (chance < failing / 2) return fail(Code::kUnavailable, "device lost");
+      if (chance < failing) return fail(Code::kWorkerLost, "worker 7 was killed by signal 9");
+      return {};
+    };
+  }
+};
+
+TEST_F(RandomTrafficTest, EveryRequestIsAnsweredOnceAndNoneIsRunAfterItsDeadline) {
+  config_.levels = {level_config(0, "gpu", "CUDAExecutionProvider"),
+                    level_config(1, "cpu", "CPUExecutionProvider"),
+                    level_config(2, "small", "CPUExecutionProvider")};
+  config_.levels[0].max_batch_size = 8;
+  config_.levels[0].max_queue_delay = 200us;
+  config_.levels[1].max_batch_size = 4;
+  start_and_load(16);
+  std::vector<Asked> asked(kSenders * kEach);
+  std::atomic<int> too_late{0};
+  misbehave(0, 0.3, asked, too_late);
+  misbehave(1, 0.1, asked, too_late);
+  misbehave(2, 0, asked, too_late);
+
+  std::atomic<int> answered{0};
+  {
+    std::vector<std::jthread> senders;
+    for (int sender = 0; sender < kSenders; ++sender) {
+      senders.emplace_back([&, sender] {
+        std::mt19937 random(static_cast<unsigned>(sender) + 100);
+        for (int i = 0; i < kEach; ++i) {
+          const auto index = static_cast<std::size_t>(sender * kEach + i);
+          Asked& one = asked[index];
+          one.value = static_cast<float>(index + 1);
+          Request made = request();
+          made.inputs = {{"x", {DType::kFp32, {1}, std::as_bytes(std::span(&one.value, 1))}}};
+          made.tier = static_cast<config::Tier>(random() % config::kTiers);
+          made.timeout = random() % 4 == 0 ? Duration(1ms + random() % 4 * 1ms) : Duration(30s);
+          one.deadline = made.arrival + *made.timeout;
+          engine_->infer(std::move(made), [&one, &answered](const Result<Response>& result) {
+            ++one.answers;
+            one.ok = result.has_value();
+            if (result) {
+              const float factor = static_cast<float>(result->origin.level + 2);
+              one.right = value(*result) == factor * one.value;
+            }
+            ++answered;
+          });
+          if (random() % 8 == 0) std::this_thread::sleep_for(1ms);
+        }
+      });
+    }
+  }
+  wait_for([&] { return answered == kSenders * kEach; });
+  engine_.reset();  // nothing comes afterwards
+  int good = 0;
+  for (const Asked& one : asked) {
+    EXPECT_EQ(one.answers, 1);
+    EXPECT_EQ(one.ok, one.right) << "request " << one.value << " got another's answer";
+    good += one.ok ? 1 : 0;
+  }
+  EXPECT_EQ(too_late, 0);
+  EXPECT_GT(good, kSenders * kEach / 10);
+}
+
+TEST_F(RandomTrafficTest, WhatStillWaitsWhenTheEngineEndsIsAnsweredToo) {
+  for (int round = 0; round < 10; ++round) {
+    start_and_load(1000);
+    Gate gate;
+    for (int i = 0; i < 3; ++i) levels_[i]->before = gate.wait();
+    std::vector<std::future<Result<Response>>> answers;
+    for (int i = 0; i < 50; ++i) answers.push_back(send(request()));
+    std::jthread opener([&] { gate.open(); });
+    engine_.reset();
+    for (auto& answer : answers) {
+      ASSERT_EQ(answer.wait_for(10s), std::future_status::ready);
+      answer.get();
+    }
+    for (int i = 0; i < 3; ++i) levels_[i]->before = [] { return Result<void>(); };
+  }
+}
+
+}  // namespace
+}  // namespace gradus::serving

@@ -1,0 +1,334 @@
+// Who waits, who runs together, who is refused: the engine's queues on fake levels.
+#include "unit/serving/engine_fixture.h"
+
+namespace gradus::serving {
+namespace {
+
+using namespace std::chrono_literals;
+using config::Tier;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class SchedulingTest : public EngineTest {
+ protected:
+  // One level with one instance, whose runs are never done on the caller's thread.
+  void one_level(std::uint32_t max_batch, std::uint32_t max_queue = 0) {
+    config::LevelConfig level = level_config(1, "cpu", "CPUExecutionProvider");
+    level.instances = 1;
+    level.isolation = config::Isolation::kProcess;
+    level.max_batch_size = max_batch;
+    config_.levels = {level};
+    config_.max_queue_size = max_queue;
+    start_and_load();
+    loaded_ = levels_[1]->batches().size();
+  }
+
+  // Requests run from now on when the gate is opened; returns when one of them runs.
+  std::future<Result<Response>> hold(Gate& gate) {
+    levels_[1]->before = gate.wait();
+    const int before = levels_[1]->runs;
+    auto held = send(request());
+    wait_for([&] { return levels_[1]->runs == before + 1; });
+    return held;
+  }
+
+  std::vector<std::int64_t> batches() const {
+    auto all = levels_.at(1)->batches();
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(loaded_));
+    return all;
+  }
+
+  static Request of(Tier tier, Duration timeout = 10s) {
+    Request made = request();
+    made.tier = tier;
+    made.timeout = timeout;
+    return made;
+  }
+
+  static Request many(std::span<const float> values) {
+    Request made = request();
+    made.inputs = {
+        {"x", {DType::kFp32, {static_cast<std::int64_t>(values.size())}, std::as_bytes(values)}}};
+    return made;
+  }
+
+  std::size_t loaded_ = 0;  // runs before the first request
+};
+
+TEST_F(SchedulingTest, TakesOneThatRunsAndAsManyAsMayWaitAndRefusesTheNextEveryTime) {
+  one_level(1, 4);
+  for (int round = 0; round < 20; ++round) {
+    Gate gate;
+    levels_[1]->before = gate.wait();
+    std::vector<std::future<Result<Response>>> taken;
+    for (int i = 0; i < 5; ++i) taken.push_back(send(request()));  // at once, the thread asleep
+    const auto refused = infer();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kOverloaded);
+    EXPECT_THAT(refused.error().message, HasSubstr("level 1 'cpu': its queue is full"));
+    gate.open();
+    for (auto& answer : taken) {
+      const auto response = answer.get();
+      ASSERT_TRUE(response) << response.error().message;
+    }
+  }
+}
+
+TEST_F(SchedulingTest, ADeadlineThatPassesInTheQueueFreesItsPlaceAtOnce) {
+  one_level(1, 1);
+  Gate gate;
+  auto running = hold(gate);
+  Request hurried = request();
+  hurried.timeout = 10ms;
+  EXPECT_EQ(infer(hurried).error().code, Code::kDeadline);
+  auto next = send(request());  // into the only place
+  EXPECT_FALSE(infer()) << "it is taken again";
+  gate.open();
+  EXPECT_TRUE(running.get());
+  EXPECT_TRUE(next.get());
+  EXPECT_EQ(batches().size(), 2U) << "what was late has never run";
+}
+
+TEST_F(SchedulingTest, WhatWaitsRunsTogetherAndEachGetsItsOwnAnswer) {
+  one_level(8);
+  Gate gate;
+  auto running = hold(gate);
+  const float values[] = {1, 2, 3, 4, 5};
+  std::vector<std::future<Result<Response>>> answers;
+  for (const float& one : values) answers.push_back(send(many({&one, 1})));
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto response = answers[i].get();
+    ASSERT_TRUE(response) << response.error().message;
+    EXPECT_EQ(value(*response), 3 * values[i]);
+    EXPECT_EQ(response->outputs[0].tensor.shape, Shape{1});
+  }
+  EXPECT_THAT(batches(), ElementsAre(1, 5));
+}
+
+TEST_F(SchedulingTest, ABatchIsNeverLargerThanItMayBe) {
+  one_level(4);
+  Gate gate;
+  auto running = hold(gate);
+  std::vector<std::future<Result<Response>>> answers;
+  for (int i = 0; i < 9; ++i) answers.push_back(send(request()));
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (auto& answer : answers) EXPECT_TRUE(answer.get());
+  EXPECT_THAT(batches(), ElementsAre(1, 4, 4, 1));
+}
+
+TEST_F(SchedulingTest, RequestsThatCarryBatchesAreJoinedAsWell) {
+  one_level(8);
+  Gate gate;
+  auto running = hold(gate);
+  const float values[] = {1, 2, 3, 4, 5};
+  auto three = send(many(std::span(values).first(3)));
+  auto two = send(many(std::span(values).last(2)));
+  gate.open();
+  EXPECT_TRUE(running.get());
+  const auto first = three.get();
+  const auto second = two.get();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->outputs[0].tensor.shape, Shape{3});
+  EXPECT_EQ(value(*second), 12);
+  EXPECT_THAT(batches(), ElementsAre(1, 5));
+}
+
+TEST_F(SchedulingTest, ARequestLargerThanABatchIsSplitAndPutTogetherAgain) {
+  one_level(4);
+  std::vector<float> values(10);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const auto response = infer(many(values));
+  ASSERT_TRUE(response) << response.error().message;
+  const Tensor& output = response->outputs[0].tensor;
+  EXPECT_EQ(output.shape, Shape{10});
+  std::vector<float> came(10);
+  std::memcpy(came.data(), output.data.data(), output.data.size());
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(came[i], 3 * values[i]);
+  EXPECT_THAT(batches(), ElementsAre(4, 4, 2));
+}
+
+TEST_F(SchedulingTest, OneBadRequestInABatchIsRefusedAndTheOthersAreAnswered) {
+  one_level(8);
+  Gate gate;
+  auto running = hold(gate);
+  const float bad = -1;
+  std::vector<std::future<Result<Response>>> good;
+  good.push_back(send(request()));
+  auto refused = send(many({&bad, 1}));
+  good.push_back(send(request()));
+  levels_[1]->before_values = [](std::span<const float> values) -> Result<void> {
+    for (const float one : values) {
+      if (one < 0) return fail(Code::kInvalid, "index -1 is out of bounds");
+    }
+    return {};
+  };
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (auto& answer : good) EXPECT_TRUE(answer.get());
+  const auto response = refused.get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kInvalid);
+  EXPECT_THAT(response.error().message, HasSubstr("index -1 is out of bounds"));
+}
+
+TEST_F(SchedulingTest, BetterTiersRunFirstThenEarlierDeadlines) {
+  one_level(1);
+  Gate gate;
+  auto running = hold(gate);
+  std::mutex mutex;
+  std::vector<std::string> order;
+  const auto ask = [&](const char* name, Request asked) {
+    engine_->infer(std::move(asked), [&, name](const Result<Response>& result) {
+      const std::lock_guard lock(mutex);
+      order.push_back(result ? name : "failed");
+    });
+  };
+  ask("batch", of(Tier::kBatch));
+  ask("standard late", of(Tier::kStandard, 9s));
+  ask("standard soon", of(Tier::kStandard, 5s));
+  ask("realtime", of(Tier::kRealtime));
+  gate.open();
+  wait_for([&] {
+    const std::lock_guard lock(mutex);
+    return order.size() == 4;
+  });
+  EXPECT_TRUE(running.get());
+  EXPECT_THAT(order, ElementsAre("realtime", "standard soon", "standard late", "batch"));
+}
+
+TEST_F(SchedulingTest, AFullQueueGivesTheBatchTiersPlacesToBetterOnes) {
+  one_level(1, 4);
+  Gate gate;
+  auto running = hold(gate);
+  std::vector<std::future<Result<Response>>> background;
+  for (int i = 0; i < 3; ++i) background.push_back(send(of(Tier::kBatch)));
+  EXPECT_FALSE(infer(of(Tier::kBatch))) << "three quarters are all that the tier may have";
+  auto first = send(request());
+  auto second = send(request());  // takes the place of the newest of tier batch
+  const auto refused = background.back().get();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kOverloaded);
+  EXPECT_THAT(refused.error().message, HasSubstr("its place went to a better tier"));
+  gate.open();
+  EXPECT_TRUE(running.get());
+  EXPECT_TRUE(first.get());
+  EXPECT_TRUE(second.get());
+  EXPECT_TRUE(background[0].get());
+  EXPECT_TRUE(background[1].get());
+}
+
+TEST_F(SchedulingTest, TritonsPriorityIsATierUpToTheModelsLevels) {
+  config_.priority_levels = 6;
+  one_level(1);
+  Request asked = request();
+  asked.priority = 7;
+  EXPECT_EQ(infer(asked).error().message, "priority = 7: model 'm' has 6 priority levels");
+  asked.priority = 6;
+  EXPECT_TRUE(infer(asked));
+}
+
+TEST_F(SchedulingTest, WhatCannotMakeItsDeadlineIsRefusedAtOnceOnceTheLevelIsKnown) {
+  one_level(1);
+  levels_[1]->before = [] {
+    std::this_thread::sleep_for(20ms);  // what the run takes
+    return Result<void>();
+  };
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(infer());
+  const auto hurried = [] {
+    Request asked = request();
+    asked.timeout = 5ms;
+    return asked;
+  };
+  infer(hurried());  // once a second it is tried all the same
+  const int before = levels_[1]->runs;
+  const auto refused = infer(hurried());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kOverloaded);
+  EXPECT_THAT(refused.error().message, HasSubstr("it would answer after the deadline"));
+  EXPECT_LE(levels_[1]->runs, before + 1) << "the one before may have begun since";
+}
+
+TEST_F(SchedulingTest, HalvesTheBatchLimitWhenTheDeviceFindsNoMemory) {
+  one_level(8);
+  Gate gate;
+  auto running = hold(gate);
+  std::vector<std::future<Result<Response>>> answers;
+  for (int i = 0; i < 8; ++i) answers.push_back(send(request()));
+  levels_[1]->before_values = [](std::span<const float> values) -> Result<void> {
+    if (values.size() <= 4) return {};
+    return fail(Code::kUnavailable, "Failed to allocate memory for requested buffer of size 42");
+  };
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (auto& answer : answers) EXPECT_FALSE(answer.get()) << "there is no next level";
+  Gate again;
+  running = hold(again);
+  answers.clear();
+  for (int i = 0; i < 8; ++i) answers.push_back(send(request()));
+  again.open();
+  EXPECT_TRUE(running.get());
+  for (auto& answer : answers) EXPECT_TRUE(answer.get());
+}
+
+class SuspectTest : public EngineTest {
+ protected:
+  // Which of the levels run in a worker process, as far as requests can tell.
+  void ladder(std::initializer_list<bool> isolated) {
+    config_.levels.clear();
+    int number = 0;
+    for (const bool process : isolated) {
+      config::LevelConfig level =
+          level_config(number, "l" + std::to_string(number), "CPUExecutionProvider");
+      level.isolation = process ? config::Isolation::kProcess : config::Isolation::kNone;
+      config_.levels.push_back(level);
+      ++number;
+    }
+    start_and_load();
+  }
+  void lose_workers(std::initializer_list<int> of) {
+    for (const int level : of) {
+      levels_[level]->before = [] {
+        return Result<void>(fail(Code::kWorkerLost, "worker 7 was killed by signal 11"));
+      };
+    }
+  }
+};
+
+TEST_F(SuspectTest, AfterOneLostWorkerARequestGoesToIsolatedLevelsOnly) {
+  ladder({true, false, true});
+  lose_workers({0});
+  const auto response = infer();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->origin.level, 2) << "level 1 is in this process";
+}
+
+TEST_F(SuspectTest, WhereNoIsolatedLevelIsLeftItIsAnsweredAllTheSame) {
+  ladder({true, false, false});
+  lose_workers({0});
+  const auto response = infer();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->origin.level, 1);
+}
+
+TEST_F(SuspectTest, AfterTwoLostWorkersItIsNotTriedAgain) {
+  ladder({true, true, false});
+  lose_workers({0, 1});
+  const int before = levels_[2]->runs;
+  const auto response = infer();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kInternal);
+  EXPECT_THAT(response.error().message, HasSubstr("two workers were lost while it ran there"));
+  EXPECT_EQ(levels_[2]->runs, before);
+}
+
+TEST_F(SuspectTest, OtherFailuresMakeNoSuspect) {
+  ladder({true, false, true});
+  levels_[0]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };
+  EXPECT_EQ(infer()->origin.level, 1);
+}
+
+}  // namespace
+}  // namespace gradus::serving
