@@ -64,5 +64,21 @@ TEST(Arena, IsGivenBackAfterABurst) {
   RecordProperty("rss_burst", static_cast<int>(burst >> 10));
 }
 
+TEST(Arena, ABurstOnAModelWithoutOneFailsNoLaterRun) {
+  const auto backend = load_cpu(demo("models/langid/1/model.small.onnx"));
+  const auto run = [&](std::int64_t rows) {
+    const std::vector<std::int64_t> ones(static_cast<std::size_t>(rows * 32), 1);
+    return run_all(*backend,
+                   {view(DType::kInt64, {rows, 32}, ones), view(DType::kInt64, {rows, 32}, ones)});
+  };
+  const auto large = run(1024);
+  ASSERT_TRUE(large) << large.error().message;
+  for (std::uint32_t i = 0; i < 2 * ShrinkRule::kSmallRuns; ++i) {
+    const auto small = run(1);
+    ASSERT_TRUE(small) << small.error().message;
+    ASSERT_EQ(small->at(0).shape, (Shape{1, 8}));
+  }
+}
+
 }  // namespace
 }  // namespace gradus::runtime
