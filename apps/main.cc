@@ -2,6 +2,7 @@
 // (0 ok, 1 failed, 2 usage).
 #include <malloc.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -64,14 +65,20 @@ void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
 void add_drill(CLI::App& app, gradus::tools::DrillOptions& options) {
   CLI::App* const drill = app.add_subcommand(
       "drill",
-      "break level 0 of a model in many ways under load, on a server of its own, and report what "
-      "the clients saw; exit code 1 if any request failed or was answered wrongly");
+      "break level 0 of a model in many ways under load, on a server of its own or on one that "
+      "runs, and report what the clients saw; exit code 1 if any request failed or was answered "
+      "wrongly, or the ladder did not do what it promises");
   const auto text = [drill](const char* flag, auto& value, const char* type, const char* help) {
     return drill->add_option(flag, value, help)->type_name(type);
   };
-  text("--model-repository", options.model_repository, "DIR", "folder of models")->required();
+  text("--model-repository", options.model_repository, "DIR",
+       "folder of models, for a server of its own");
+  text("--url", options.url, "URL", "a running server on this machine: http://127.0.0.1:8000");
   text("--model", options.model, "NAME", "the model to drill")->required();
-  text("--fault", options.faults, "LIST", "which, like kill,hang,oom (all)");
+  text("--fault", options.faults, "LIST", "which, like kill,hang,oom (all that can be done)");
+  text("--provider", options.provider, "NAME", "of level 0 (the fault provider)");
+  text("--control", options.control, "FILE", "of a running server's fault provider");
+  drill->add_flag("--yes", options.yes, "break a running server without asking");
   text("--trials", options.trials, "N", "of each fault (1)")->check(CLI::Range(1, 100'000));
   text("--rate", options.rate, "R", "requests a second (25 % of what the CPU level can take)")
       ->check(CLI::Range(0.01, 100'000.0));
@@ -86,8 +93,8 @@ void add_drill(CLI::App& app, gradus::tools::DrillOptions& options) {
         ->check(CLI::Range(least, most));
   };
   constexpr double kDay = 86'400;
-  seconds("--hold", options.hold, 0.001, kDay, "good seconds before level 0 is used again");
-  seconds("--max-hold", options.max_hold, 0.001, kDay, "the hold's cap after relapses");
+  seconds("--hold", options.hold, 0.05, kDay, "good seconds before level 0 is used again");
+  seconds("--max-hold", options.max_hold, 0.05, kDay, "the hold's cap after relapses");
   seconds("--cooldown", options.cooldown, 0, kDay, "least seconds between soft moves down");
   seconds("--breaker", options.breaker, 0.001, kDay, "until an open breaker allows a trial");
   seconds("--restart-backoff", options.restart_backoff, 0.001, 30, "before a worker's restart");
@@ -123,6 +130,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (worker->parsed()) gradus::tools::worker(server);
-  if (app.got_subcommand("drill")) return gradus::tools::drill(drill, std::cout, std::cerr);
+  if (app.got_subcommand("drill")) {
+    drill.terminal = isatty(STDIN_FILENO) == 1;
+    return gradus::tools::drill(drill, std::cin, std::cout, std::cerr);
+  }
   return gradus::tools::serve(serve, std::cout, std::cerr);
 }

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "connection.h"
 #include "files.h"
 #include "latencies.h"
+#include "tools/http_client.h"
 
 namespace gradus::bench {
 namespace {
@@ -70,6 +70,11 @@ Result<void> compare(std::string_view body, std::string_view expected) {
   return {};
 }
 
+struct Connection {
+  tools::HttpConnection http;
+  TimePoint sent_at{};
+};
+
 class Load {
  public:
   explicit Load(const Plan& plan) : plan_(plan), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
@@ -105,9 +110,9 @@ class Load {
 
 void Load::watch(int operation, Connection& connection) {
   epoll_event event{};
-  event.events = EPOLLIN | (connection.wants_to_write() ? EPOLLOUT : 0u);
+  event.events = EPOLLIN | (connection.http.wants_to_write() ? EPOLLOUT : 0u);
   event.data.u64 = static_cast<std::uint64_t>(&connection - connections_.data());
-  ::epoll_ctl(epoll_, operation, connection.fd(), &event);
+  ::epoll_ctl(epoll_, operation, connection.http.fd(), &event);
 }
 
 Result<void> Load::connect() {
@@ -116,9 +121,9 @@ Result<void> Load::connect() {
   }
   connections_.reserve(plan_.connections);
   for (std::size_t i = 0; i < plan_.connections; ++i) {
-    auto opened = Connection::open(plan_.port);
+    auto opened = tools::HttpConnection::open(plan_.port);
     if (!opened) return tl::unexpected(opened.error());
-    connections_.push_back(std::move(*opened));
+    connections_.push_back({std::move(*opened), {}});
     watch(EPOLL_CTL_ADD, connections_.back());
   }
   return {};
@@ -126,24 +131,30 @@ Result<void> Load::connect() {
 
 Result<void> Load::send(Connection& connection, bool first) {
   const bool compare_it = first && !plan_.output.empty();
-  if (const auto sent = connection.send(plan_.request, compare_it, clock_.now()); !sent)
-    return sent;
-  if (connection.wants_to_write()) watch(EPOLL_CTL_MOD, connection);
+  connection.sent_at = clock_.now();
+  const auto keep = compare_it ? tools::Body::kKeep : tools::Body::kDrop;
+  if (const auto sent = connection.http.send(plan_.request, keep); !sent) return sent;
+  if (connection.http.wants_to_write()) watch(EPOLL_CTL_MOD, connection);
   ++under_way_;
   return {};
 }
 
 Result<void> Load::on_answer(Connection& connection) {
   const TimePoint now = clock_.now();
+  const tools::HttpAnswer& answer = connection.http.answer();
   --under_way_;
-  body_bytes_ = connection.body_bytes();
-  if (!connection.body().empty()) {
-    if (const auto right = compare(connection.body(), plan_.output); !right) return right;
+  if (answer.status != 200) {
+    return fail(Code::kInternal,
+                answer.head.substr(0, answer.head.find('\r')) + ": " + answer.body);
+  }
+  body_bytes_ = answer.body_bytes;
+  if (!answer.body.empty()) {
+    if (const auto right = compare(answer.body, plan_.output); !right) return right;
   }
   if (!first_) {
     if (now >= measure_from_) first_ = mark(now);
   } else if (!last_) {
-    latencies_.push_back(now - connection.sent_at());
+    latencies_.push_back(now - connection.sent_at);
     if (now >= first_->at + plan_.time) last_ = mark(now);
   }
   return last_ ? Result<void>{} : send(connection, false);
@@ -162,10 +173,10 @@ Result<void> Load::run() {
     if (ready == 0) return fail(Code::kDeadline, "no answer for 30 s");
     for (int i = 0; i < ready; ++i) {
       Connection& connection = connections_[events[static_cast<std::size_t>(i)].data.u64];
-      const bool wrote = connection.wants_to_write();
-      const auto answered = connection.go_on();
+      const bool wrote = connection.http.wants_to_write();
+      const auto answered = connection.http.go_on();
       if (!answered) return tl::unexpected(answered.error());
-      if (wrote && !connection.wants_to_write()) watch(EPOLL_CTL_MOD, connection);
+      if (wrote && !connection.http.wants_to_write()) watch(EPOLL_CTL_MOD, connection);
       if (!*answered) continue;
       if (const auto handled = on_answer(connection); !handled) return handled;
     }

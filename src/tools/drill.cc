@@ -1,261 +1,252 @@
 #include "tools/drill.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/cpu_count.h"
 #include "tools/drill_faults.h"
-#include "tools/drill_http.h"
 #include "tools/drill_load.h"
+#include "tools/drill_own.h"
 #include "tools/drill_report.h"
+#include "tools/drill_running.h"
 #include "tools/drill_sample.h"
-#include "tools/drill_scratch.h"
-#include "tools/drill_server.h"
+#include "tools/drill_timer.h"
+#include "tools/drill_trial.h"
+#include "tools/http_client.h"
 
 namespace gradus::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using fault::Control;
-using fault::Place;
 using std::chrono::milliseconds;
 
 constexpr double kShareOfCapacity = 0.25;
 constexpr Duration kMeasureFor = 1s;
+constexpr int kMeasurements = 3;
+constexpr Duration kAnswerLimit = 60s;
 constexpr auto kQuiet = 300ms;     // of good load before a fault, and after it
-constexpr Duration kSlack = 60s;   // beyond what the settings say that something may take
-constexpr double kMeetings = 100;  // requests within which each fault must have done its work
-constexpr int kTargetRuns = 50;    // of level 0, for `slow`
-constexpr int kSlowTargets = 3;    // runs take so many targets then; twice the target is slow
-
-// All that one trial needs.
-struct Stage {
-  const DrillServer& server;
-  Control& control;
-  const config::PolicyConfig& policy;
-  milliseconds target;  // of level 0
-  double rate;
-  int trials;
-};
-
-// Asks `check` again and again; true as soon as it says so.
-template <class Check>
-bool await(Duration limit, const Check& check) {
-  const TimePoint deadline = steady_clock().now() + limit;
-  while (!check()) {
-    if (steady_clock().now() > deadline) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
-
-Duration strike_limit(const Stage& stage) {
-  return kSlack + std::chrono::nanoseconds(std::llround(1e9 * kMeetings / stage.rate));
-}
-
-// Relapses double the hold.
-Duration climb_limit(const Stage& stage) {
-  const int doublings = std::min(stage.trials, 20);
-  const auto hold =
-      std::min<milliseconds>(stage.policy.hold_cap, stage.policy.hold * (1 << doublings));
-  return hold + stage.policy.cooldown + stage.policy.breaker_open + kSlack;
-}
-
-// Lets the fault loose. Nothing: it does not strike.
-std::optional<TimePoint> strike(const DrillFault& fault, const Stage& stage, pid_t worker) {
-  const TimePoint asked = steady_clock().now();
-  if (fault.signal != 0) {
-    return ::kill(worker, fault.signal) == 0 ? std::optional(asked) : std::nullopt;
-  }
-  if (fault.gone) {
-    stage.control.set_gone(fault::kEveryDevice);
-    return asked;
-  }
-  if (fault.slow) {
-    const auto delay = kSlowTargets * stage.target;
-    return stage.control.set_delay(delay) ? std::optional(asked) : std::nullopt;
-  }
-  const std::uint64_t before = stage.control.counters().injected;
-  if (!stage.control.order(Place::kRun, *fault.order)) return std::nullopt;
-  const bool struck =
-      await(strike_limit(stage), [&] { return stage.control.counters().injected > before; });
-  if (!struck) return std::nullopt;
-  return TimePoint(std::chrono::nanoseconds(stage.control.counters().injected_at_ns));
-}
-
-Trial run_trial(const DrillFault& fault, const Stage& stage) {
-  Trial trial;
-  trial.struck = steady_clock().now();
-  const auto before = stage.server.ladder();
-  if (!before || !before->worker || before->current != 0) {
-    trial.complaint = "level 0 was not current when the fault was due";
-    return trial;
-  }
-  const auto struck = strike(fault, stage, *before->worker);
-  if (!struck) {
-    trial.complaint = "the fault did not strike: no request met it";
-    stage.control.clear();
-    return trial;
-  }
-  trial.struck = *struck;
-  const bool fallen = await(strike_limit(stage), [&] {
-    if (!fault.level_0_falls) return stage.control.left(Place::kRun) == 0;
-    const auto now = stage.server.ladder();
-    if (!now) return false;
-    const bool lost = now->transitions_down > before->transitions_down || !now->level_0_whole;
-    return lost && (fault.ending == Ending::kByItself || now->current != 0);
-  });
-  if (!fallen) trial.complaint = "the ladder did not leave level 0";
-  stage.control.clear();
-  const bool back = await(climb_limit(stage), [&] {
-    const auto now = stage.server.ladder();
-    return now && now->current == 0 && now->level_0_whole;
-  });
-  if (back) trial.back = steady_clock().now() - trial.struck;
-  return trial;
-}
-
-Result<std::size_t> downs(const DrillServer& server) {
-  const auto view = server.ladder();
-  if (!view) return tl::unexpected(view.error());
-  return view->transitions_down;
-}
+constexpr int kMeasuredRuns = 50;  // of a level alone, or as many as kMeasureFor has room for
+constexpr Duration kHalfWithin = 50ms;
+constexpr Duration kAllWithin = 250ms;
+constexpr Duration kLeastMaxRun = 1s;  // of a run's limit, which is at least 10 targets too
 
 class Drill {
  public:
-  Drill(const DrillOptions& options, Scratch& scratch, Control& control, std::ostream& err)
-      : options_(options), scratch_(scratch), control_(control), err_(err) {}
+  Drill(const DrillOptions& options, Venue& venue, std::ostream& err)
+      : options_(options), venue_(venue), err_(err) {}
 
-  Result<FaultReport> run(const DrillFault& fault);
+  /// What to send and how often, once before all faults.
+  Result<void> prepare();
+  Result<void> run(const DrillFault& fault);
+  DrillReport report();
 
  private:
-  Result<void> prepare(const DrillServer& server, const LadderView& ladder);
-  Result<milliseconds> slow_target(const DrillServer& server) const;
+  Result<std::vector<Duration>> timed_runs(int level) const;
+  Result<void> choose_rate();
+  milliseconds target_for(const DrillFault& fault, const LadderView& ladder) const;
+  std::optional<Bound> bound_of(const DrillFault& fault, milliseconds target) const;
 
   const DrillOptions& options_;
-  Scratch& scratch_;
-  Control& control_;
+  Venue& venue_;
   std::ostream& err_;
   std::optional<Sample> sample_;
-  double rate_ = 0;
-  milliseconds slow_target_{};  // twice the slowest warm run of level 0
+  int cpu_level_ = 1;
+  milliseconds own_target_{};        // of level 0, as its model says
+  milliseconds quick_target_{};      // twice the slowest warm run of level 0
+  std::optional<TimePoint> struck_;  // the latest fault, of the server that runs
+  DrillReport report_;
+  std::vector<Duration> late_;  // timers
 };
 
-// Once, with the first server: what to send, and how often.
-Result<void> Drill::prepare(const DrillServer& server, const LadderView& ladder) {
-  auto sample = Sample::take(server.port(), options_.model, ladder.ready, scratch_.cpu_level());
+Result<void> Drill::prepare() {
+  const auto ladder = venue_.open({}, false);
+  if (!ladder) return tl::unexpected(ladder.error());
+  const auto below = std::ranges::find_if(ladder->ready, [](int level) { return level > 0; });
+  if (below == ladder->ready.end()) {
+    return fail(Code::kInvalid, "no level below level 0 is ready: nothing could take its place");
+  }
+  cpu_level_ = *below;
+  own_target_ = ladder->target;
+  auto sample = Sample::take(venue_.port(), options_.model, ladder->ready, cpu_level_,
+                             venue_.same_hardware() ? kSameHardware : kOtherHardware);
   if (!sample) return tl::unexpected(sample.error());
   sample_ = std::move(*sample);
-  const auto target = slow_target(server);
-  if (!target) return tl::unexpected(target.error());
-  slow_target_ = *target;
-  rate_ = options_.rate;
-  if (rate_ > 0) return {};
-  const LoadPlan plan = sample_->plan(server.port(), scratch_.cpu_level());
-  const double capacity = closed_loop_rate(plan, usable_cpus(), kMeasureFor);
-  if (capacity <= 0) return fail(Code::kInternal, "the CPU level fails without a fault");
-  rate_ = capacity * kShareOfCapacity;
-  err_ << "the CPU level takes " << std::lround(capacity) << " requests a second\n";
+  const auto best = timed_runs(0);
+  if (!best) return tl::unexpected(best.error());
+  quick_target_ = std::chrono::ceil<milliseconds>(2 * best->back());
+  const auto cpu = timed_runs(cpu_level_);
+  if (!cpu) return tl::unexpected(cpu.error());
+  report_.cpu_run = (*cpu)[cpu->size() / 2];
+  return choose_rate();
+}
+
+// One after another, quickest first.
+Result<std::vector<Duration>> Drill::timed_runs(int level) const {
+  const LoadPlan plan = sample_->plan(venue_.port(), level);
+  std::vector<Duration> times;
+  const TimePoint enough = steady_clock().now() + kMeasureFor;
+  while (times.empty() || (times.size() < kMeasuredRuns && steady_clock().now() < enough)) {
+    const TimePoint begun = steady_clock().now();
+    const auto answer = exchange(venue_.port(), plan.request, begun + kAnswerLimit);
+    if (!answer) return tl::unexpected(answer.error());
+    if (answer->status != 200) return fail(Code::kUnavailable, answer->body);
+    times.push_back(steady_clock().now() - begun);
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
+Result<void> Drill::choose_rate() {
+  report_.rate = options_.rate;
+  if (report_.rate > 0) return {};
+  const auto capacity = [this](int level) -> Result<double> {
+    const LoadPlan plan = sample_->plan(venue_.port(), level);
+    double best = 0;  // of some: a busy machine only lowers it
+    for (int i = 0; i < kMeasurements; ++i) {
+      const auto rate = closed_loop_rate(plan, usable_cpus(), kMeasureFor / kMeasurements);
+      if (!rate) {
+        return fail(rate.error().code, "level " + std::to_string(level) +
+                                           " fails without a fault: " + rate.error().message);
+      }
+      best = std::max(best, *rate);
+    }
+    return best;
+  };
+  const auto cpu = capacity(cpu_level_);
+  if (!cpu) return tl::unexpected(cpu.error());
+  err_ << "the CPU level takes " << std::lround(*cpu) << " requests a second\n";
+  double least = *cpu;
+  if (!venue_.same_hardware()) {  // an emulated GPU may be far slower than the CPU
+    const auto best = capacity(0);
+    if (!best) return tl::unexpected(best.error());
+    least = std::min(least, *best);
+  }
+  report_.rate = least * kShareOfCapacity;
   return {};
 }
 
-// Twice the slowest of some runs of level 0, which is warm.
-Result<milliseconds> Drill::slow_target(const DrillServer& server) const {
-  const LoadPlan plan = sample_->plan(server.port(), 0);
-  Duration slowest{};
-  for (int i = 0; i < kTargetRuns; ++i) {
-    const TimePoint begun = steady_clock().now();
-    const auto answer = exchange(server.port(), plan.request, begun + kSlack);
-    if (!answer) return tl::unexpected(answer.error());
-    slowest = std::max(slowest, steady_clock().now() - begun);
-  }
-  return std::chrono::ceil<milliseconds>(2 * slowest);
+// A GPU's target may be too much for level 0 on this CPU: it would never climb back.
+milliseconds Drill::target_for(const DrillFault& fault, const LadderView& ladder) const {
+  if (!venue_.is_ours()) return ladder.target;
+  return fault.slow ? quick_target_ : std::max(own_target_, quick_target_);
 }
 
-Result<FaultReport> Drill::run(const DrillFault& fault) {
-  std::optional<DrillServer> server;
-  const auto start = [&](std::optional<milliseconds> target) -> Result<LadderView> {
-    server.reset();
-    if (const auto written = scratch_.write(target); !written) {
-      return tl::unexpected(written.error());
-    }
-    auto started = DrillServer::start(scratch_, options_.model);
-    if (!started) return tl::unexpected(started.error());
-    server.emplace(std::move(*started));
-    return server->ladder();
-  };
-  if (!sample_) {
-    const auto ladder = start({});
-    if (!ladder) return tl::unexpected(ladder.error());
-    if (const auto done = prepare(*server, *ladder); !done) return tl::unexpected(done.error());
-  }
-  // A GPU's target may be too much for level 0 on this CPU: it would never climb back.
-  const milliseconds own = scratch_.model().levels.front().target_p99;
-  const milliseconds target = fault.slow ? slow_target_ : std::max(own, slow_target_);
-  const auto ladder = start(target);
-  if (!ladder) return tl::unexpected(ladder.error());
-  err_ << fault.name << ": " << fault.meaning << "; " << options_.trials << " times at "
-       << static_cast<double>(std::lround(rate_ * 10)) / 10 << " requests a second" << std::endl;
+std::optional<Bound> Drill::bound_of(const DrillFault& fault, milliseconds target) const {
+  if (fault.promise == Promise::kNone) return std::nullopt;
+  const Duration max_run = std::max<Duration>(kLeastMaxRun, 10 * target);
+  const Duration run =
+      report_.cpu_run + (fault.promise == Promise::kMaxRun ? max_run : Duration::zero());
+  return Bound{.half = kHalfWithin + run, .all = kAllWithin + run};
+}
 
-  const config::PolicyConfig& policy = scratch_.model().policy;
-  const Stage stage{*server, control_, policy, target, rate_, options_.trials};
-  const LoadPlan plan = sample_->plan(server->port());
-  OpenLoad load(plan, rate_);
+Result<void> Drill::run(const DrillFault& fault) {
+  if (venue_.is_ours()) struck_.reset();  // a fresh server has no cooldown
+  const auto seen = venue_.open(target_for(fault, {}), fault.taken == Taken::kRestarts);
+  if (!seen) return tl::unexpected(seen.error());
+  const milliseconds target = target_for(fault, *seen);
+  err_ << fault.name << ": " << fault.meaning << "; " << options_.trials << " times at "
+       << static_cast<double>(std::lround(report_.rate * 10)) / 10 << " requests a second"
+       << std::endl;
+  const Stage stage{venue_, options_.model, target, report_.rate, options_.trials};
+  const LoadPlan plan = sample_->plan(venue_.port());
+  OpenLoad load(plan, report_.rate);
+  TimerWatch timers;
+  LadderView last = *seen;
   std::vector<Trial> trials;
   for (int i = 0; i < options_.trials; ++i) {
     std::this_thread::sleep_for(kQuiet);
-    if (i > 0) {  // within the cooldown the ladder would not move down again
-      std::this_thread::sleep_until(trials.back().struck + policy.cooldown);
+    if (struck_ && fault.signal == 0) {  // in a cooldown only a loss moves the ladder down
+      std::this_thread::sleep_until(*struck_ + venue_.policy().cooldown);
     }
-    trials.push_back(run_trial(fault, stage));
+    trials.push_back(run_trial(fault, stage, last));
+    struck_ = trials.back().struck;
     if (!trials.back().back) break;  // there is nothing left to break
   }
   std::this_thread::sleep_for(kQuiet);
+  std::ranges::copy(timers.stop(), std::back_inserter(late_));
   const std::vector<SentRequest> requests = load.stop();
-  const auto downs_now = downs(*server);
-  if (!downs_now) return tl::unexpected(downs_now.error());
-  return summarize(std::string(fault.name), trials, requests,
-                   *downs_now - ladder->transitions_down);
+  report_.faults.push_back(
+      summarize(std::string(fault.name), trials, requests, bound_of(fault, target)));
+  return {};
+}
+
+DrillReport Drill::report() {
+  report_.timer = delay_of(late_);
+  return std::move(report_);
+}
+
+// What only one of the two kinds of drill has.
+Result<void> check_flags(const DrillOptions& options) {
+  const bool own = !options.model_repository.empty();
+  if (own != options.url.empty()) {
+    return fail(Code::kInvalid, "either --model-repository or --url is needed");
+  }
+  if (own && (!options.control.empty() || options.yes)) {
+    return fail(Code::kInvalid, "--control and --yes go with --url");
+  }
+  if (!own && (options.restart_backoff || options.provider != DrillOptions{}.provider)) {
+    return fail(Code::kInvalid,
+                "--provider and --restart-backoff do not go with --url: a running server has its "
+                "own");
+  }
+  if (!own && !options.yes && !options.terminal) {
+    return fail(Code::kInvalid, "--url: there is no terminal to ask on; --yes means it");
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Venue>> find_venue(const DrillOptions& options) {
+  if (const auto checked = check_flags(options); !checked) return tl::unexpected(checked.error());
+  return options.url.empty() ? own_venue(options) : running_venue(options);
 }
 
 int exit_code(Code code) { return code == Code::kInvalid ? 2 : 1; }
 
+bool write_json(const DrillOptions& options, const DrillReport& report) {
+  if (options.json.empty()) return true;
+  std::ofstream file(options.json);
+  file << report_json(report);
+  file.close();
+  return static_cast<bool>(file);
+}
+
 }  // namespace
 
-int drill(const DrillOptions& options, std::ostream& out, std::ostream& err) {
+int drill(const DrillOptions& options, std::istream& in, std::ostream& out, std::ostream& err) {
   const auto complain = [&err](const Error& error) {
     err << error.message << std::endl;
     return exit_code(error.code);
   };
-  const auto faults = parse_drill_faults(options.faults);
+  const auto venue = find_venue(options);
+  if (!venue) return complain(venue.error());
+  const auto faults = parse_drill_faults(options.faults, (*venue)->reach());
   if (!faults) return complain(faults.error());
-  auto scratch = Scratch::make(options);
-  if (!scratch) return complain(scratch.error());
-  auto control = Control::create(scratch->control());
-  if (!control) return complain(control.error());
-  Drill drill(options, *scratch, *control, err);
-  std::vector<FaultReport> reports;
-  for (const DrillFault& fault : *faults) {
-    auto report = drill.run(fault);
-    if (!report) return complain(report.error());
-    reports.push_back(std::move(*report));
-  }
-  out << report_table(reports) << std::flush;
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << report_json(reports);
-    file.close();
-    if (!file) {
-      err << options.json.string() << ": cannot be written\n";
+  if (!options.url.empty() && !options.yes) {
+    const auto ladder = (*venue)->open({}, false);
+    if (!ladder) return complain(ladder.error());
+    if (!agreed(options, *ladder, *faults, in, err)) {
+      err << "nothing was done\n";
       return 1;
     }
   }
-  return std::ranges::all_of(reports, &FaultReport::good) ? 0 : 1;
+  Drill drill(options, **venue, err);
+  if (const auto ready = drill.prepare(); !ready) return complain(ready.error());
+  for (const DrillFault& fault : *faults) {
+    if (const auto done = drill.run(fault); !done) return complain(done.error());
+  }
+  const DrillReport report = drill.report();
+  out << report_table(report) << std::flush;
+  if (!write_json(options, report)) {
+    err << options.json.string() << ": cannot be written\n";
+    return 1;
+  }
+  return report.good() ? 0 : 1;
 }
 
 }  // namespace gradus::tools

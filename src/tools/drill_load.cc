@@ -6,14 +6,15 @@
 #include <cmath>
 #include <ctime>
 
-#include "tools/drill_http.h"
+#include "tools/http_client.h"
 
 namespace gradus::tools {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kPatience = 15s;            // for one answer
+constexpr Duration kPatience = 15s;  // for one answer
+constexpr std::size_t kMostOfRefusal = 300;
 constexpr std::size_t kMostConnections = 900;  // a process may have 1024 descriptors
 
 // The requests under way and the connections that wait for the next, in one thread.
@@ -76,10 +77,11 @@ class Connections {
     const HttpAnswer& answer = busy.connection.answer();
     request.answered = now;
     request.status = answer.status;
+    if (answer.status != 200) request.refusal = answer.body.substr(0, kMostOfRefusal);
     request.level = answer.level().value_or(-1);
-    const auto right = plan_.tensors.find(request.level);
-    request.right =
-        answer.status == 200 && right != plan_.tensors.end() && right->second == answer.tensors();
+    const auto right = plan_.right.find(request.level);
+    request.right = answer.status == 200 && right != plan_.right.end() &&
+                    agrees(right->second, answer.tensors());
     idle_.push_back(std::move(busy.connection));
     return true;
   }
@@ -106,6 +108,11 @@ void send_on_schedule(const LoadPlan& plan, double rate, const std::stop_token& 
 
 }  // namespace
 
+std::string failure_text(const SentRequest& request) {
+  if (request.status == 0) return "no answer, or a broken connection";
+  return std::to_string(request.status) + " " + request.refusal;
+}
+
 OpenLoad::OpenLoad(const LoadPlan& plan, double rate)
     : thread_([this, &plan, rate](const std::stop_token& stop) {
         send_on_schedule(plan, rate, stop, sent_);
@@ -117,7 +124,7 @@ std::vector<SentRequest> OpenLoad::stop() {
   return std::move(sent_);
 }
 
-double closed_loop_rate(const LoadPlan& plan, int connections, Duration time) {
+Result<double> closed_loop_rate(const LoadPlan& plan, int connections, Duration time) {
   const Clock& clock = steady_clock();
   const auto wanted = static_cast<std::size_t>(connections);
   Connections open(plan);
@@ -130,7 +137,8 @@ double closed_loop_rate(const LoadPlan& plan, int connections, Duration time) {
   while (open.under_way() > 0) open.wait(sent, clock.now() + time);
   TimePoint last = begun;
   for (const SentRequest& request : sent) {
-    if (!request.right) return 0;
+    if (request.status != 200) return fail(Code::kUnavailable, failure_text(request));
+    if (!request.right) return fail(Code::kInternal, "an answer is not the level's own one");
     last = std::max(last, *request.answered);
   }
   return static_cast<double>(sent.size()) / std::chrono::duration<double>(last - begun).count();

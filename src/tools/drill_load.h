@@ -9,23 +9,28 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tools/drill_answers.h"
 
 namespace gradus::tools {
 
 /// What is sent, and what is the right answer to it.
 struct LoadPlan {
   std::uint16_t port = 0;
-  std::string request;                 // as it goes over the wire
-  std::map<int, std::string> tensors;  // the right answer of each level, as binary tensors
+  std::string request;               // as it goes over the wire
+  std::map<int, RightAnswer> right;  // of each level
 };
 
 struct SentRequest {
   TimePoint due{};                    // when it was to be sent; its latency counts from then
   std::optional<TimePoint> answered;  // nothing: never
   int status = 0;                     // 0: no answer; the connection broke, or it took too long
+  std::string refusal;                // what another status than 200 came with, its beginning
   int level = -1;                     // that answered
-  bool right = false;                 // status 200 and the level's right answer, to the bit
+  bool right = false;                 // status 200 and the level's right answer
 };
+
+/// Of one that failed.
+std::string failure_text(const SentRequest& request);
 
 /// Starts to send at once; destroying it ends it.
 class OpenLoad {
@@ -43,7 +48,7 @@ class OpenLoad {
 };
 
 /// Requests a second that `connections` in a closed loop get answered within the time.
-/// 0: something failed.
-double closed_loop_rate(const LoadPlan& plan, int connections, Duration time);
+/// kUnavailable: one failed; kInternal: one got a wrong answer.
+Result<double> closed_loop_rate(const LoadPlan& plan, int connections, Duration time);
 
 }  // namespace gradus::tools

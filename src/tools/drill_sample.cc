@@ -7,7 +7,7 @@
 #include "base/json_text.h"
 #include "runtime/sample_inputs.h"
 #include "tensor/dtype.h"
-#include "tools/drill_http.h"
+#include "tools/http_client.h"
 
 namespace gradus::tools {
 namespace {
@@ -80,7 +80,7 @@ std::string bytes_of(std::span<const Tensor> tensors) {
 }  // namespace
 
 Result<Sample> Sample::take(std::uint16_t port, const std::string& model,
-                            std::span<const int> levels, int cpu_level) {
+                            std::span<const int> levels, int cpu_level, double tolerance) {
   const auto ask = [port](const std::string& request) {
     return exchange(port, request, steady_clock().now() + kLimit);
   };
@@ -99,7 +99,9 @@ Result<Sample> Sample::take(std::uint16_t port, const std::string& model,
     const auto answer = ask(infer_request(model, sample.inputs_, sample.tensors_, only(cpu_level)));
     if (!answer) return tl::unexpected(answer.error());
     if (answer->status == 200) {
-      sample.right_[cpu_level] = answer->tensors();
+      auto right = right_answer(*answer, tolerance);
+      if (!right) return tl::unexpected(right.error());
+      sample.right_[cpu_level] = std::move(*right);
       break;
     }
     if (refusal.empty()) refusal = answer->body;
@@ -114,12 +116,15 @@ Result<Sample> Sample::take(std::uint16_t port, const std::string& model,
       return fail(Code::kUnavailable,
                   "level " + std::to_string(level) + " does not answer: " + answer->body);
     }
-    const std::string right(answer->tensors());
-    if ((level == 0 || level == cpu_level) && right != sample.right_[cpu_level]) {
+    if ((level == 0 || level == cpu_level) &&
+        !agrees(sample.right_[cpu_level], answer->tensors())) {
       return fail(Code::kInternal, "level " + std::to_string(level) +
-                                       " does not repeat the CPU level's answer to the bit");
+                                       " does not give the CPU level's answer (tolerance " +
+                                       std::to_string(tolerance) + " of the greatest value)");
     }
-    sample.right_[level] = right;
+    auto right = right_answer(*answer, tolerance);
+    if (!right) return tl::unexpected(right.error());
+    sample.right_[level] = std::move(*right);
   }
   return sample;
 }

@@ -13,10 +13,12 @@ class Sample {
  public:
   /// Asks a healthy server: for metadata, for a size of the model's free dimensions that it can run
   /// with, and for the levels' answers.
-  /// @param levels those that answer @param cpu_level the one that is right by definition: level 0,
-  /// which runs the same file, must agree with it to the bit
+  /// @param levels those that answer @param cpu_level the one that is right by definition
+  /// @param tolerance of their answers; level 0's beside the CPU level's too
+  /// kInvalid: no input could be made up; kUnavailable: a level does not answer; kInternal: level 0
+  /// does not agree with the CPU level.
   static Result<Sample> take(std::uint16_t port, const std::string& model,
-                             std::span<const int> levels, int cpu_level);
+                             std::span<const int> levels, int cpu_level, double tolerance);
 
   /// Any level may answer.
   LoadPlan plan(std::uint16_t port) const;
@@ -27,7 +29,7 @@ class Sample {
   std::string model_;
   std::string inputs_;   // the JSON of the inputs
   std::string tensors_;  // their bytes
-  std::map<int, std::string> right_;
+  std::map<int, RightAnswer> right_;
 };
 
 }  // namespace gradus::tools

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/load.h"
+#include "config/provider_names.h"
 #include "serving/repository.h"
 
 namespace gradus::tools {
@@ -16,11 +17,15 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr const char* kProvider = "FaultExecutionProvider";
 constexpr const char* kLibrary = "libgradus_fault_ep.so";
+constexpr const char* kWebGpu = "WebGpuExecutionProvider";
+constexpr const char* kWebGpuLibrary = "libonnxruntime_providers_webgpu.so";
 constexpr std::uint32_t kNoCrashLoop = 1'000'000;  // trials are no crash loop
+// A server probes no oftener than every 200 ms, and five of these without one break a hold.
+constexpr milliseconds kLeastProbeEvery{100};
+constexpr milliseconds kCrashLoopPause{2000};  // a drill does not wait a minute
 
-Result<fs::path> find_library() {
+Result<fs::path> find_fault_library() {
   const fs::path beside = own_binary().parent_path();
   for (const fs::path& folder : {beside, beside.parent_path() / "lib" / "gradus"}) {
     std::error_code error;
@@ -28,6 +33,25 @@ Result<fs::path> find_library() {
   }
   return fail(Code::kNotFound, std::string(kLibrary) + " is neither in " + beside.string() +
                                    " nor in " + (beside.parent_path() / "lib" / "gradus").string());
+}
+
+// Where the server finds it: beside the ONNX Runtime that this process has too. "": nowhere.
+fs::path find_webgpu_library() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t path = line.find('/');
+    if (path == std::string::npos || line.find("/libonnxruntime.so") == std::string::npos) continue;
+    const fs::path library = fs::path(line.substr(path)).parent_path() / kWebGpuLibrary;
+    std::error_code error;
+    return fs::exists(library, error) ? library : fs::path();
+  }
+  return {};
+}
+
+// The library of level 0's provider, if it is one that can be taken away.
+Result<fs::path> find_library(const std::string& provider) {
+  if (provider == kFaultProvider) return find_fault_library();
+  return provider == kWebGpu ? find_webgpu_library() : fs::path();
 }
 
 Result<serving::ModelFolder> find_model(const DrillOptions& options,
@@ -43,7 +67,7 @@ Result<serving::ModelFolder> find_model(const DrillOptions& options,
   return std::move(*found);
 }
 
-Result<void> prepare_levels(std::vector<config::LevelConfig>& levels) {
+Result<void> prepare_levels(std::vector<config::LevelConfig>& levels, const std::string& provider) {
   std::erase_if(levels, [](const config::LevelConfig& level) {
     return level.level > 0 && (config::is_gpu_level(level) || level.providers.empty());
   });
@@ -54,12 +78,19 @@ Result<void> prepare_levels(std::vector<config::LevelConfig>& levels) {
   }
   for (config::LevelConfig& level : levels) level.keep = config::Keep::kAlways;
   config::LevelConfig& broken = levels.front();
-  broken.file = levels[1].file;
-  broken.providers = {{kProvider, {}}};
+  config::ProviderConfig only{provider, {}};
+  for (const auto* listed : {&broken.providers, &broken.excluded}) {
+    const auto found = std::ranges::find(*listed, provider, &config::ProviderConfig::name);
+    if (found != listed->end()) only = *found;
+  }
+  broken.providers = {std::move(only)};
   broken.excluded.clear();
+  broken.isolation = config::Isolation::kProcess;
+  if (provider != kFaultProvider) return {};
+  broken.file = levels[1].file;
+  broken.providers.front().options.clear();
   broken.device_ids.clear();
   broken.check_outputs = config::CheckOutputs::kFinite;
-  broken.isolation = config::Isolation::kProcess;
   return {};
 }
 
@@ -70,7 +101,8 @@ milliseconds in_ms(DrillOptions::Seconds time) {
 Result<void> prepare_policy(config::PolicyConfig& policy, const DrillOptions& options) {
   if (options.hold) {
     policy.hold = in_ms(*options.hold);
-    policy.probe_every = std::min(policy.probe_every, std::max(policy.hold / 10, milliseconds(1)));
+    const milliseconds often = std::max(policy.hold / 10, kLeastProbeEvery);
+    policy.probe_every = std::min({policy.probe_every, often, policy.hold});
     policy.hold_cap = std::max(policy.hold_cap, policy.hold);
   }
   if (options.max_hold) policy.hold_cap = in_ms(*options.max_hold);
@@ -99,14 +131,18 @@ fs::path own_binary() {
 }
 
 Result<Scratch> Scratch::make(const DrillOptions& options) {
-  const auto library = find_library();
+  const auto provider =
+      config::full_provider_name(options.provider, std::vector{std::string(kFaultProvider)});
+  if (!provider) {
+    return fail(Code::kInvalid, "--provider: unknown provider '" + options.provider + "'");
+  }
+  const auto library = find_library(*provider);
   if (!library) return tl::unexpected(library.error());
   config::ServerConfig server;
   server.model_repositories = {options.model_repository.string()};
-  server.provider_libraries = {{kProvider, library->string()}};
   auto model = find_model(options, server);
   if (!model) return tl::unexpected(model.error());
-  const auto levels = prepare_levels(model->config.levels);
+  const auto levels = prepare_levels(model->config.levels, *provider);
   if (!levels) return tl::unexpected(levels.error());
   const auto policy = prepare_policy(model->config.policy, options);
   if (!policy) return tl::unexpected(policy.error());
@@ -118,25 +154,32 @@ Result<Scratch> Scratch::make(const DrillOptions& options) {
   }
   Scratch scratch(folder);
   scratch.name_ = model->name;
+  scratch.version_ = model->version;
   scratch.model_ = std::move(model->config);
+  scratch.library_ = *library;
+  scratch.files_ = fs::canonical(model->files, error);
   const fs::path models = scratch.folder_ / "models";
-  fs::create_directories(models / model->name, error);
-  const fs::path version = fs::canonical(model->files, error);
-  if (!error) fs::create_directory_symlink(version, models / model->name / model->version, error);
+  if (!error) fs::create_directories(models / model->name, error);
   if (error) return fail(Code::kInternal, models.string() + ": " + error.message());
+  scratch.show_all();
   server.model_repositories = {models.string()};
   server.http.port = 0;
-  server.worker_crash_loop_deaths = kNoCrashLoop;
+  server.worker_crash_loop_pause = kCrashLoopPause;
   if (options.restart_backoff) server.worker_restart_backoff = in_ms(*options.restart_backoff);
-  if (const auto written = write_config(scratch.server_config(), server); !written) {
-    return tl::unexpected(written.error());
+  if (scratch.has_library()) {
+    server.provider_libraries = {{*provider, scratch.library_link().string()}};
   }
+  scratch.server_ = std::move(server);
   return scratch;
 }
 
 Scratch::Scratch(Scratch&& other) noexcept
     : folder_(std::exchange(other.folder_, {})),
+      library_(std::move(other.library_)),
+      files_(std::move(other.files_)),
       name_(std::move(other.name_)),
+      version_(std::move(other.version_)),
+      server_(std::move(other.server_)),
       model_(std::move(other.model_)) {}
 
 Scratch::~Scratch() {
@@ -144,10 +187,25 @@ Scratch::~Scratch() {
   if (!folder_.empty()) fs::remove_all(folder_, error);
 }
 
-Result<void> Scratch::write(std::optional<milliseconds> target) {
+Result<void> Scratch::write(std::optional<milliseconds> target, bool crash_loop) {
+  config::ServerConfig server = server_;
+  if (!crash_loop) server.worker_crash_loop_deaths = kNoCrashLoop;
+  if (const auto written = write_config(server_config(), server); !written) return written;
   config::ModelConfig model = model_;
   if (target) model.levels.front().target_p99 = *target;
   return write_config(folder_ / "models" / name_ / "gradus.yaml", model);
+}
+
+Result<void> Scratch::hide(const fs::path& link) {
+  std::error_code error;
+  if (fs::remove(link, error)) return {};
+  return fail(Code::kInternal, link.string() + ": cannot be taken away");
+}
+
+void Scratch::show_all() {
+  std::error_code there;
+  fs::create_directory_symlink(files_, version_link(), there);
+  if (has_library()) fs::create_symlink(library_, library_link(), there);
 }
 
 }  // namespace gradus::tools

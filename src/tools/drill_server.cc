@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <simdjson.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,20 +11,17 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
-
-#include "tools/drill_http.h"
 
 namespace gradus::tools {
 namespace {
 
 using namespace std::chrono_literals;
-namespace dom = simdjson::dom;
 
 constexpr Duration kStartLimit = 2min;  // a large model loads slowly
-constexpr Duration kStatusLimit = 10s;
 constexpr auto kLook = 10ms;
 
 std::string log_of(const Scratch& scratch) {
@@ -59,54 +55,7 @@ std::optional<std::uint16_t> port_in(const std::string& log) {
   ::_exit(127);
 }
 
-std::optional<std::int64_t> number(const dom::element& object, const char* key) {
-  std::int64_t value = 0;
-  if (object[key].get(value) != simdjson::SUCCESS) return {};
-  return value;
-}
-
-std::string text(const dom::element& object, const char* key) {
-  std::string_view value;
-  if (object[key].get(value) != simdjson::SUCCESS) return {};
-  return std::string(value);
-}
-
-void read_level(const dom::element& level, LadderView& view) {
-  const bool ready = text(level, "state") == "ready";
-  const int which = static_cast<int>(number(level, "level").value_or(-1));
-  if (text(level, "state") == "loading") view.loading = true;
-  if (ready) view.ready.push_back(which);
-  if (which != 0) return;
-  view.level_0_reason = text(level, "reason");
-  dom::element worker;
-  if (level["worker"].get(worker) != simdjson::SUCCESS || !worker.is_object()) return;
-  if (const auto pid = number(worker, "pid")) view.worker = static_cast<pid_t>(*pid);
-  view.level_0_whole =
-      ready && text(level, "breaker") == "closed" && text(worker, "state") == "running";
-}
-
 }  // namespace
-
-Result<LadderView> parse_ladder(const std::string& json) {
-  dom::parser parser;
-  dom::element root;
-  dom::array levels;
-  dom::array transitions;
-  if (parser.parse(json).get(root) != simdjson::SUCCESS ||
-      root["levels"].get(levels) != simdjson::SUCCESS ||
-      root["transitions"].get(transitions) != simdjson::SUCCESS) {
-    return fail(Code::kInternal, "no status of a ladder: " + json.substr(0, 200));
-  }
-  LadderView view;
-  if (const auto current = number(root, "current_level")) view.current = static_cast<int>(*current);
-  for (const dom::element level : levels) read_level(level, view);
-  for (const dom::element move : transitions) {
-    const auto from = number(move, "from");
-    const auto to = number(move, "to");
-    if (from && (!to || *to > *from)) ++view.transitions_down;
-  }
-  return view;
-}
 
 Result<DrillServer> DrillServer::start(const Scratch& scratch, const std::string& model) {
   std::error_code error;
@@ -133,15 +82,6 @@ DrillServer::~DrillServer() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-Result<LadderView> DrillServer::ladder() const {
-  const auto answer =
-      exchange(port_, http_request("GET", "/v2/models/" + model_ + "/ladder", "", ""),
-               steady_clock().now() + kStatusLimit);
-  if (!answer) return tl::unexpected(answer.error());
-  if (answer->status != 200) return fail(Code::kUnavailable, answer->body);
-  return parse_ladder(answer->body);
-}
-
 Result<void> DrillServer::wait_listening(const Scratch& scratch, TimePoint deadline) {
   while (steady_clock().now() < deadline) {
     if (const auto port = port_in(log_of(scratch))) {
@@ -163,14 +103,14 @@ Result<void> DrillServer::wait_level_0(TimePoint deadline) {
     const auto view = ladder();
     if (!view) return tl::unexpected(view.error());
     if (!view->loading && view->current == 0 && view->level_0_whole) return {};
-    reason = view->level_0_reason;
+    reason = view->reason;
     if (!view->loading && std::ranges::find(view->ready, 0) == view->ready.end() &&
         !reason.empty()) {
       break;
     }
     std::this_thread::sleep_for(kLook);
   }
-  return fail(Code::kUnavailable, "level 0 does not come up on the fault provider: " + reason);
+  return fail(Code::kUnavailable, "level 0 does not come up: " + reason);
 }
 
 }  // namespace gradus::tools

@@ -8,24 +8,37 @@ from server import DEMO_MODELS, run_to_end
 FASHION = ("drill", "--model-repository", DEMO_MODELS, "--model", "fashion")
 SHORT = ("--hold", 1, "--max-hold", 1, "--cooldown", 1, "--breaker", 1, "--restart-backoff", 0.1)
 FAULTS = ("kill", "error", "hang", "oom", "nan", "gone")
+CLASSES = {"kill": "died", "error": None, "hang": "hung", "oom": "out_of_memory", "nan": "failures",
+           "gone": "failures", "nolib": "start", "norestart": "start", "sticky": "sticky"}
 LIMIT_S = 120  # much more than it takes on a machine of its own
+
+
+def drill(faults, report):
+    """(exit code, table, the report's entries by fault, standard error, the whole report)."""
+    code, out, err = run_to_end(*FASHION, *SHORT, "--fault", ",".join(faults), "--json", report,
+                                "--rate", 100, limit_s=LIMIT_S)
+    whole = json.loads(report.read_text()) if report.exists() else {"faults": []}
+    return code, out, {entry["fault"]: entry for entry in whole["faults"]}, err, whole
 
 
 @pytest.fixture(scope="module")
 def drilled(tmp_path_factory):
-    """(exit code, table, the report's entries by fault, standard error) of six faults."""
-    report = tmp_path_factory.mktemp("drill") / "report.json"
-    code, out, err = run_to_end(*FASHION, *SHORT, "--fault", ",".join(FAULTS), "--json", report,
-                                "--rate", 100, limit_s=LIMIT_S)
-    entries = json.loads(report.read_text())["faults"] if report.exists() else []
-    return code, out, {entry["fault"]: entry for entry in entries}, err
+    return drill(FAULTS, tmp_path_factory.mktemp("drill") / "report.json")
 
 
 def test_a_drill_ends_well(drilled):
-    code, table, entries, err = drilled
+    code, table, entries, err, _ = drilled
     assert code == 0, table + err
     assert tuple(entries) == FAULTS
     assert all(f"\n{fault} " in table for fault in FAULTS)
+
+
+def test_the_timers_delay_stands_beside_the_results(drilled):
+    _, table, _, _, whole = drilled
+    late = whole["timer_delay_ms"]
+    assert 0 < late["p50"] <= late["p99"] <= late["max"]
+    assert f"{late['p50']:.2f} ms (p50)" in table
+    assert whole["rate"] == 100 and 0 < whole["cpu_run_ms"] < 100
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -48,6 +61,31 @@ def test_another_level_answers_and_level_0_comes_back(drilled, fault):
         assert entry["back_at_level0_s"] >= 1, "that is the hold"
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_status_says_the_class(drilled, fault):
+    assert drilled[2][fault]["class"] == CLASSES[fault]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_bound_is_one_run_and_a_hangs_limit_beyond_50_and_250_ms(drilled, fault):
+    bound, run = drilled[2][fault]["bound_ms"], drilled[4]["cpu_run_ms"]
+    limit = bound["p50"] - 50 - run
+    assert limit > 999.9 if fault == "hang" else limit == pytest.approx(0, abs=0.01)
+    assert bound["max"] == pytest.approx(250 + run + limit, abs=0.01)
+    first = drilled[2][fault]["first_answer_ms"]["max"]
+    assert bound["trials_within_max"] == (1 if first <= bound["max"] else 0)
+
+
+def test_restarts_that_fail_are_told_and_survived(tmp_path):
+    code, table, entries, err, _ = drill(("nolib", "norestart", "sticky"), tmp_path / "report.json")
+    assert code == 0, table + err
+    for fault, entry in entries.items():
+        assert (entry["failed"], entry["wrong"], entry["transitions_down"]) == (0, 0, 1)
+        assert entry["class"] == CLASSES[fault]
+    # Five deaths, each with twice the wait of the one before it, and then the crash loop's pause.
+    assert entries["norestart"]["back_at_level0_s"] > 1.5 + 1.5
+
+
 def test_a_hang_lasts_until_its_limit(drilled):
     assert drilled[2]["hang"]["first_answer_ms"]["max"] >= 900
     assert drilled[2]["kill"]["first_answer_ms"]["max"] < 900
@@ -61,7 +99,11 @@ def test_an_unknown_fault_is_a_usage_error_that_names_the_known_ones():
 
 @pytest.mark.parametrize("flags, said", [
     (("--model", "none", "--model-repository", DEMO_MODELS), "no model 'none'"),
-    (("--model", "fashion"), "--model-repository"),
+    (("--model", "fashion"), "--model-repository or --url"),
+    ((*FASHION[1:], "--url", "http://127.0.0.1:1"), "--model-repository or --url"),
+    ((*FASHION[1:], "--yes"), "--yes go with --url"),
+    ((*FASHION[1:], "--provider", "cdua"), "unknown provider 'cdua'"),
+    ((*FASHION[1:], "--provider", "webgpu", "--fault", "hang"), "needs level 0 on the fault provider"),
     ((*FASHION[1:], "--trials", "0"), "--trials"),
     ((*FASHION[1:], "--hold", "2", "--max-hold", "1"), "--max-hold")])
 def test_faulty_flags_are_usage_errors(flags, said):

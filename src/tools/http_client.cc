@@ -1,4 +1,4 @@
-#include "tools/drill_http.h"
+#include "tools/http_client.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@ namespace gradus::tools {
 namespace {
 
 constexpr std::size_t kMostHead = 16384;
-constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::size_t kReadBytes = 256 << 10;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
 std::string errno_text(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
@@ -56,11 +56,13 @@ std::string_view HttpAnswer::tensors() const {
   return std::string_view(body).substr(*json_bytes);
 }
 
-void AnswerReader::reset() {
+void AnswerReader::reset(Body body) {
   answer_.status = 0;
   answer_.head.clear();
   answer_.body.clear();
+  answer_.body_bytes = 0;
   head_read_ = false;
+  keep_ = body == Body::kKeep;
   body_left_ = 0;
 }
 
@@ -82,7 +84,7 @@ Result<bool> AnswerReader::take(std::string_view received) {
   if (received.size() > body_left_) {
     return fail(Code::kInternal, "an answer is longer than its Content-Length says");
   }
-  answer_.body.append(received);
+  if (keep_) answer_.body.append(received);
   body_left_ -= received.size();
   return body_left_ == 0;
 }
@@ -92,11 +94,11 @@ Result<void> AnswerReader::read_head() {
   const std::string_view head = answer_.head;
   const auto status = head.starts_with("HTTP/1.1 ") ? number<int>(head.substr(9, 3)) : std::nullopt;
   const auto length = number<std::size_t>(answer_.header("content-length"));
-  if (!status || !length) {
-    return fail(Code::kInternal, "an answer without status or Content-Length: " + answer_.head);
-  }
+  if (!status) return fail(Code::kInternal, "an answer without a status: " + answer_.head);
+  if (!length) return fail(Code::kInternal, "an answer without a Content-Length: " + answer_.head);
   answer_.status = *status;
-  body_left_ = *length;
+  keep_ = keep_ || *status != 200;
+  answer_.body_bytes = body_left_ = *length;
   return {};
 }
 
@@ -108,7 +110,8 @@ Result<HttpConnection> HttpConnection::open(std::uint16_t port) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(made.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return fail(Code::kUnavailable, errno_text("connecting to the server"));
+    return fail(Code::kUnavailable,
+                errno_text(("connecting to port " + std::to_string(port)).c_str()));
   }
   const int on = 1;
   ::setsockopt(made.fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -131,9 +134,9 @@ HttpConnection::~HttpConnection() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Result<void> HttpConnection::send(std::string_view request) {
+Result<void> HttpConnection::send(std::string_view request, Body body) {
   unsent_ = request;
-  reader_.reset();
+  reader_.reset(body);
   return write_more();
 }
 
@@ -150,15 +153,19 @@ Result<void> HttpConnection::write_more() {
 
 Result<bool> HttpConnection::go_on() {
   if (const auto written = write_more(); !written) return tl::unexpected(written.error());
-  std::array<char, kReadBytes> buffer;
+  std::array<char, kReadBytes> buffer;  // not initialized: that would cost more than the reading
   for (;;) {
     const ssize_t got = ::recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) return false;
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail(Code::kUnavailable, errno_text("reading an answer"));
     if (got == 0) return fail(Code::kUnavailable, "the server closed the connection");
-    const auto whole = reader_.take({buffer.data(), static_cast<std::size_t>(got)});
-    if (!whole || *whole) return whole;
+    const auto size = static_cast<std::size_t>(got);
+    const auto whole = reader_.take({buffer.data(), size});
+    if (whole && *whole && wants_to_write()) {
+      return fail(Code::kInternal, "an answer came before the request was sent");
+    }
+    if (!whole || *whole || size < buffer.size()) return whole;
   }
 }
 

@@ -1,5 +1,6 @@
-// The drill's HTTP/1.1 client: one keep-alive connection without a thread of its own, non-blocking,
-// one request at a time. It knows no more of HTTP than what this server sends.
+// An HTTP/1.1 client for load: one keep-alive connection without a thread of its own, non-blocking,
+// one request at a time. It knows no more of HTTP than what this server sends, and leaves the cores
+// to the server. The drill and the benchmark's load client use it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,9 @@ namespace gradus::tools {
 
 struct HttpAnswer {
   int status = 0;
-  std::string head;  // status line and headers
-  std::string body;
+  std::string head;            // status line and headers
+  std::string body;            // empty if it was not to be kept
+  std::size_t body_bytes = 0;  // as its header said
 
   /// The value of a header, "" without it. @param name in lower case
   std::string_view header(std::string_view name) const;
@@ -25,10 +27,13 @@ struct HttpAnswer {
   std::string_view tensors() const;
 };
 
+enum class Body { kKeep, kDrop };
+
 /// Takes an answer apart as it comes.
 class AnswerReader {
  public:
-  void reset();
+  /// @param body kDrop: of an answer with status 200 the body is counted only
+  void reset(Body body = Body::kKeep);
   /// True once the answer is whole. kInternal: it is not understood.
   Result<bool> take(std::string_view received);
   const HttpAnswer& answer() const { return answer_; }
@@ -38,6 +43,7 @@ class AnswerReader {
 
   HttpAnswer answer_;
   bool head_read_ = false;
+  bool keep_ = true;
   std::size_t body_left_ = 0;
 };
 
@@ -53,7 +59,7 @@ class HttpConnection {
   bool wants_to_write() const { return !unsent_.empty(); }
 
   /// Starts a request, when none is under way. @param request borrowed until its answer is whole
-  Result<void> send(std::string_view request);
+  Result<void> send(std::string_view request, Body body = Body::kKeep);
   /// Goes on after the socket was ready; true when the answer is whole. An error ends the use of
   /// the connection.
   Result<bool> go_on();

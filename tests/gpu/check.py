@@ -1,0 +1,312 @@
+"""Level 0 on a GPU: its answers and its speed beside the CPU levels', and what its loss costs.
+
+Uses nothing but Python's own library: the machine with the GPU may have no more. tests/gpu/check.sh runs
+it. Exit code 1: something is wrong; 77: the provider cannot be used here, for the reason printed.
+"""
+import argparse
+import array
+import concurrent.futures
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+LISTENING = re.compile(r"listening on http://127.0.0.1:(\d+)")
+LANGUAGES = ("en", "de", "es", "it", "pt", "cs", "pl", "ru")
+START_LIMIT_S = 150  # shaders and kernels are compiled
+NOT_USABLE = 77
+# Half precision beside single: logits reach 10, colours 255.
+LOGITS_TOLERANCE, COLOUR_TOLERANCE = 0.1, 3.0
+SHORT = ("--hold", "1", "--max-hold", "1", "--cooldown", "1", "--breaker", "1", "--restart-backoff", "0.1")
+
+
+class Wrong(Exception):
+    """What a person needs to know of it."""
+
+
+class NotUsable(Exception):
+    """Why the provider cannot run here."""
+
+
+def poll(what, limit_s, check):
+    deadline = time.monotonic() + limit_s
+    while True:
+        found = check()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise Wrong(f"waited {limit_s} s in vain for {what}")
+        time.sleep(0.05)
+
+
+class Server:
+    """A running `gradus serve` on a free port."""
+
+    def __init__(self, binary, repository, provider, *flags):
+        self._log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            [binary, "serve", "--http-port", "0", "--model-repository", repository, "--providers",
+             f"{provider},cpu", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=self._log)
+        self.port = int(poll("the server to listen", 60, self._find_port))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def _find_port(self):
+        log = os.pread(self._log.fileno(), 1 << 20, 0).decode(errors="replace")
+        if self.process.poll() is not None:
+            raise Wrong(f"the server ended:\n{log}")
+        found = LISTENING.search(log)
+        return found and found[1]
+
+    def ask(self, method, path, body=b"", headers=None, limit_s=150):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=limit_s)
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def ladder(self, model):
+        status, _, body = self.ask("GET", f"/v2/models/{model}/ladder")
+        if status != 200:
+            raise Wrong(f"no ladder of {model}: {body[:300]}")
+        return json.loads(body)
+
+    def wait_level_0(self, model):
+        def settled():
+            level = self.ladder(model)["levels"][0]
+            return level if level["state"] != "loading" else None
+        level = poll(f"level 0 of {model}", START_LIMIT_S, settled)
+        if level["state"] != "ready":
+            raise NotUsable(f"level 0 of {model} is {level['state']}: {level['reason']}")
+        return level
+
+    def infer(self, model, inputs, **parameters):
+        """(status, level, the first output's values or the error)."""
+        body, header = request_body(inputs, parameters)
+        status, headers, answer = self.ask(
+            "POST", f"/v2/models/{model}/infer", body,
+            {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(header)})
+        if status != 200:
+            return status, None, answer[:300].decode(errors="replace")
+        at = int(headers["Inference-Header-Content-Length"])
+        size = json.loads(answer[:at])["outputs"][0]["parameters"]["binary_data_size"]
+        return status, int(headers["gradus-level"]), array.array("f", answer[at:at + size])
+
+
+def request_body(inputs, parameters):
+    """(body, bytes of its JSON) for inputs (name, datatype, shape, bytes)."""
+    header = json.dumps({
+        "inputs": [{"name": name, "datatype": datatype, "shape": shape,
+                    "parameters": {"binary_data_size": len(data)}} for name, datatype, shape, data in inputs],
+        "parameters": {"binary_data_output": True, **parameters}}).encode()
+    return header + b"".join(data for *_, data in inputs), len(header)
+
+
+def only(level):
+    return {"min_level": level, "max_level": level, "timeout": 120_000_000}
+
+
+def pictures(demo):
+    """(inputs, class) of each sample picture; the files are IDX."""
+    pixels = (demo / "samples" / "fashion-images.idx3").read_bytes()[16:]
+    labels = (demo / "samples" / "fashion-labels.idx1").read_bytes()[8:]
+    for i, label in enumerate(labels):
+        values = array.array("f", (value / 255 for value in pixels[784 * i:784 * (i + 1)]))
+        yield [("image", "FP32", [1, 1, 28, 28], values.tobytes())], label
+
+
+def sentences(demo):
+    for line in (demo / "samples" / "langid-sentences.tsv").read_text(encoding="utf-8").splitlines():
+        language, text = line.split("\t")
+        tokens = array.array("q", [257, *text.encode()])
+        ones = array.array("q", [1] * len(tokens))
+        yield [("input_ids", "INT64", [1, len(tokens)], tokens.tobytes()),
+               ("attention_mask", "INT64", [1, len(tokens)], ones.tobytes())], LANGUAGES.index(language)
+
+
+def gradient(size):
+    """A made-up picture."""
+    values = array.array("f", ((x * 3 + y * 2 + c * 40) % 256 for y in range(size) for x in range(size)
+                               for c in range(3)))
+    return [("image", "FP32", [1, size, size, 3], values.tobytes())]
+
+
+def answer_of(server, model, inputs, level):
+    status, answered, values = server.infer(model, inputs, **only(level))
+    if status != 200 or answered != level:
+        raise Wrong(f"level {level} of {model} does not answer: {status}, {values}")
+    return values
+
+
+def compare(server, model, cases, tolerance):
+    """Level 0 beside level 1; returns a line for people."""
+    worst, right, count = 0, 0, 0
+    for inputs, truth in cases:
+        gpu, cpu = (answer_of(server, model, inputs, level) for level in (0, 1))
+        if len(gpu) != len(cpu):
+            raise Wrong(f"{model}: {len(gpu)} values on the GPU, {len(cpu)} on the CPU")
+        off = max(abs(a - b) for a, b in zip(gpu, cpu))
+        if not off <= tolerance:
+            raise Wrong(f"{model}: the GPU is off by {off}, more than {tolerance}")
+        worst, count = max(worst, off), count + 1
+        if truth is not None:
+            right += max(range(len(gpu)), key=gpu.__getitem__) == truth
+    known = "" if truth is None else f", {right} of {count} as known"
+    if truth is not None and right < 0.85 * count:
+        raise Wrong(f"{model}: only {right} of {count} answers are right")
+    return f"{model}: {count} answers, off the CPU's by at most {worst:.4g}{known}"
+
+
+def measure(server, load_client, model, inputs, seconds):
+    """Prints latency and throughput of each level that is ready."""
+    for level in server.ladder(model)["levels"]:
+        if level["state"] != "ready":
+            continue
+        body, header = request_body(inputs, only(level["level"]))
+        with tempfile.NamedTemporaryFile() as request:
+            request.write(f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                          f"Content-Type: application/octet-stream\r\nContent-Length: {len(body)}\r\n"
+                          f"Inference-Header-Content-Length: {header}\r\n\r\n".encode() + body)
+            request.flush()
+            figures = []
+            for connections in (1, 8):
+                done = subprocess.run(
+                    [load_client, str(server.port), str(server.process.pid), str(connections), str(seconds),
+                     request.name], capture_output=True, text=True, timeout=120, check=False)
+                if done.returncode != 0:
+                    raise Wrong(f"{model}, level {level['level']}: {done.stderr}")
+                figures.append(json.loads(done.stdout))
+        lonely, busy = figures
+        print(f"  {model:8} level {level['level']} {level['name']:10} {level['provider_used']:24} "
+              f"p50 {lonely['p50_us'] / 1000:8.2f} ms  p99 {lonely['p99_us'] / 1000:8.2f} ms  "
+              f"8 clients {busy['requests_per_second']:9.1f}/s", flush=True)
+
+
+class Background:
+    """Requests that any level may answer, until it is told to stop."""
+
+    def __init__(self, server, inputs):
+        self.levels, self.bad = {}, []
+        self._stop = threading.Event()
+        self._pool = concurrent.futures.ThreadPoolExecutor(1)
+        self._done = self._pool.submit(self._run, server, inputs)
+
+    def _run(self, server, inputs):
+        while not self._stop.is_set():
+            status, level, said = server.infer("fashion", inputs, timeout=30_000_000)
+            if status == 200:
+                self.levels[level] = self.levels.get(level, 0) + 1
+            else:
+                self.bad.append(said)
+            time.sleep(0.01)
+
+    def stop(self):
+        self._stop.set()
+        self._done.result(150)
+        self._pool.shutdown()
+
+
+def too_large(server, inputs, size):
+    """A picture that the device has no memory for; the others' requests must not notice."""
+    load = Background(server, inputs)
+    try:
+        side = [("image", "FP32", [1, size, size, 3], bytes(size * size * 12))]
+        status, _, said = server.infer("upscale", side, max_level=0, timeout=60_000_000)
+        outcome = "was answered" if status == 200 else f"got {status}: {said}"
+        poll("level 0 to be current again", START_LIMIT_S,
+             lambda: server.ladder("fashion")["current_level"] == 0)
+    finally:
+        load.stop()
+    if load.bad:
+        raise Wrong(f"a request that is too large cost others theirs: {load.bad[:3]}")
+    worker = server.ladder("fashion")["levels"][0]["worker"]
+    print(f"a picture of {size} x {size} {outcome}\n  meanwhile {load.levels} answers by level, none failed; "
+          f"the worker has been restarted {worker['restarts']} times, class {worker['class']}", flush=True)
+
+
+def run_drill(binary, *flags):
+    print(f"drill {' '.join(flags)}", flush=True)
+    done = subprocess.run([binary, "drill", "--model", "fashion", *SHORT, *flags], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=200, check=False)
+    print(done.stdout, end="", flush=True)
+    if done.returncode != 0:
+        raise Wrong(f"the drill ended with {done.returncode}: {done.stderr}")
+
+
+def lay_out(folder, demo, given):
+    """The demo's models with every level kept; level 0 is small in memory where that can be said."""
+    gpu = {"keep": "always", "allow_software_gpu": given.software}
+    if given.provider.startswith("CUDA"):
+        gpu["providers"] = [{"CUDAExecutionProvider": {"gpu_mem_limit": "536870912"}}]
+    kept = {name: {"keep": "always"} for name in ("cpu", "cpu-int8", "cpu-small")}
+    policy = {"hold_ms": 1000, "hold_cap_ms": 1000, "probe_every_ms": 100, "cooldown_ms": 1000,
+              "breaker_open_ms": 1000}
+    for model in ("fashion", "langid", "upscale"):
+        if given.software:  # a run's limit is ten times that
+            gpu["target_p99_ms"] = 300 if model == "fashion" else 3000
+        (folder / model).mkdir(parents=True)
+        (folder / model / "1").symlink_to(demo / "models" / model / "1")
+        # JSON is YAML too.
+        (folder / model / "gradus.yaml").write_text(
+            json.dumps({"default_levels": {"gpu": gpu, **kept}, "policy": policy}))
+
+
+def check(given, folder):
+    demo, models = given.demo.resolve(), folder / "models"
+    lay_out(models, demo, given)
+    some = list(pictures(demo))[:20 if given.software else 200]
+    with Server(given.binary, models, given.provider, "--http-max-input-size", str(1 << 30)) as server:
+        used = [server.wait_level_0(model)["provider_used"] for model in ("fashion", "langid", "upscale")]
+        if used != [given.provider] * 3:
+            raise Wrong(f"level 0 runs on {used}")
+        print(compare(server, "fashion", some, LOGITS_TOLERANCE))
+        print(compare(server, "langid", list(sentences(demo))[::4 if given.software else 1], LOGITS_TOLERANCE))
+        print(compare(server, "upscale", [(gradient(32 if given.software else 128), None)], COLOUR_TOLERANCE))
+        seconds = 0.5 if given.software else 2
+        measure(server, given.load_client, "fashion", some[0][0], seconds)
+        if not given.software:
+            measure(server, given.load_client, "upscale", gradient(64), seconds)
+        too_large(server, some[0][0], 32 if given.software else 4096)
+    own = ("--model-repository", str(models))
+    run_drill(given.binary, *own, "--provider", given.provider, "--fault", "kill,stop",
+              "--trials", "1" if given.software else "5")
+    run_drill(given.binary, *own, "--fault", "oom", "--trials", "1" if given.software else "5")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("--binary", "--load-client", "--provider"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--demo", type=Path, required=True)
+    parser.add_argument("--software", action="store_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            check(given, Path(folder))
+        except NotUsable as reason:
+            print(f"not usable here: {reason}")
+            return NOT_USABLE
+        except Wrong as what:
+            print(f"WRONG: {what}", file=sys.stderr)
+            return 1
+    return 0
+
+
+sys.exit(main())
