@@ -11,6 +11,8 @@
 namespace gradus::ladder {
 namespace {
 
+constexpr Duration kOfLate = std::chrono::seconds(30);
+
 using namespace std::chrono_literals;
 
 constexpr Duration kHalfLife = 10s;
@@ -19,6 +21,7 @@ constexpr double kTailShare = 0.01;        // weight above the tail
 constexpr double kLeastOutcome = 0.5;      // an outcome that weighs less than this makes no tail
 constexpr double kMostTails = 4;           // so much one run counts in a mean
 constexpr double kWarmWeight = 3;          // outcomes that the warm-up stands for where they lack
+constexpr double kProbeGain = 1.0 / 8;     // of a probe in the warm-up's figures
 constexpr std::uint32_t kFirstRuns = 2;    // replaced by the next one
 constexpr double kLargestWeight = 0x1p40;  // then all are scaled down
 constexpr int kFirstOctave = 12;           // 2^12 ns, about 4 us
@@ -128,6 +131,15 @@ void Estimates::Record::warm_up(double run) {
   has_base = true;
 }
 
+void Estimates::Record::probe(double run) {
+  if (!has_base) return warm_up(run);
+  const double off = run - warm_mean;
+  warm_mean += kProbeGain * off;
+  const double variance_before = warm_deviation * warm_deviation;
+  warm_deviation = std::sqrt((1 - kProbeGain) * (variance_before + kProbeGain * off * off));
+  warm_tail = std::max(run, warm_tail - kProbeGain * (warm_tail - warm_mean));
+}
+
 void Estimates::Record::add(double run, TimePoint at) {
   const TimePoint now = std::max(fed_at, at);
   if (outcomes > 0) age(now - fed_at);
@@ -144,12 +156,13 @@ void Estimates::Record::add(double run, TimePoint at) {
   find_tail();
 }
 
-Estimate Estimates::Record::at(TimePoint now) const {
+Estimate Estimates::Record::at(TimePoint now, const Record* otherwise) const {
+  const Record& base = has_base || otherwise == nullptr ? *this : *otherwise;
   if (outcomes == 0) return {duration(warm_mean), duration(warm_deviation), duration(warm_tail), 0};
-  const double live = has_base ? left_of(now - fed_at) : 1;
-  const auto mix = [live](double base, double fed) { return duration(base + live * (fed - base)); };
-  return {mix(warm_mean, mean), mix(warm_deviation, std::sqrt(variance)), mix(warm_tail, tail),
-          outcomes};
+  const double live = base.has_base ? left_of(now - fed_at) : 1;
+  const auto mix = [live](double warm, double fed) { return duration(warm + live * (fed - warm)); };
+  return {mix(base.warm_mean, mean), mix(base.warm_deviation, std::sqrt(variance)),
+          mix(base.warm_tail, tail), outcomes};
 }
 
 Estimates::Record& Estimates::find_or_make(Size size) {
@@ -162,7 +175,7 @@ Estimates::Record& Estimates::find_or_make(Size size) {
     places = &by_shape_[size.shape];
   }
   Record made;
-  if (const std::optional<Estimate> base = of_shape(size, TimePoint::max())) {
+  if (const std::optional<Estimate> base = of_shape(size, TimePoint::max(), nullptr)) {
     made.warm_mean = ns(base->mean);
     made.warm_deviation = ns(base->deviation);
     made.warm_tail = ns(base->tail);
@@ -211,32 +224,46 @@ void Estimates::warm_up(Size size, Duration run) {
   all_.warm_up(ns(run));
 }
 
+void Estimates::probe(Size size, Duration run) {
+  find_or_make(size).probe(ns(run));
+  all_.probe(ns(run));
+}
+
 void Estimates::add(Size size, Duration run, TimePoint at) {
   find_or_make(size).add(ns(run), at);
   all_.add(ns(run), at);
 }
 
-Estimate Estimates::predict(Size size, TimePoint now) const {
+const Estimates::Record* Estimates::find(Size size) const {
   const auto shape = by_shape_.find(size.shape);
-  if (shape != by_shape_.end()) {
-    const auto place = place_of(shape->second, size.samples);
-    if (place != shape->second.end() && place->samples == size.samples) {
-      return records_[place->record].at(now);
-    }
-  }
-  if (const std::optional<Estimate> guess = of_shape(size, now)) return *guess;
-  Estimate like_all = all_.at(now);
+  if (shape == by_shape_.end()) return nullptr;
+  const auto place = place_of(shape->second, size.samples);
+  if (place == shape->second.end() || place->samples != size.samples) return nullptr;
+  return &records_[place->record];
+}
+
+bool Estimates::knows(Size size, TimePoint now) const {
+  const Record* const record = find(size);
+  if (record == nullptr) return false;
+  return record->warm_runs > 0 || (record->outcomes > 0 && now - record->fed_at < kOfLate);
+}
+
+Estimate Estimates::predict(Size size, TimePoint now) const {
+  if (const Record* const record = find(size)) return record->at(now, &all_);
+  if (const std::optional<Estimate> guess = of_shape(size, now, &all_)) return *guess;
+  Estimate like_all = all_.at(now, nullptr);
   like_all.outcomes = 0;
   return like_all;
 }
 
 /// At the end of time only the figures of the warm-up are left, where there are any.
-std::optional<Estimate> Estimates::of_shape(Size size, TimePoint now) const {
+std::optional<Estimate> Estimates::of_shape(Size size, TimePoint now,
+                                            const Record* otherwise) const {
   const auto shape = by_shape_.find(size.shape);
   if (shape == by_shape_.end() || shape->second.empty()) return std::nullopt;
   const std::vector<Place>& places = shape->second;
   const auto above = place_of(places, size.samples);
-  const auto at = [&](const Place& place) { return records_[place.record].at(now); };
+  const auto at = [&](const Place& place) { return records_[place.record].at(now, otherwise); };
   if (above == places.begin()) return scaled(at(*above), share(size.samples, above->samples));
   const Place& below = *std::prev(above);
   if (above == places.end()) return scaled(at(below), share(size.samples, below.samples));

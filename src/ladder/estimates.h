@@ -9,8 +9,9 @@
 // tail is the weighted p99 of a histogram with 8 bins an octave from 4 us on; of fewer than 100
 // outcomes it is the longest that still weighs half of the latest. Without outcomes an estimate
 // falls back to the figures of the warm-up with a half-life of 10 s (their mean, and the longest
-// for a tail). The first two runs of a size, warming up included, count only until the next one:
-// they compile, plan and allocate.
+// for a tail; each later probe moves them by an eighth), or of all sizes if its own has none. The
+// first two runs of a size, warming up included, count only until the next one: they compile, plan
+// and allocate.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -48,6 +49,9 @@ class Estimates {
 
   /// A run before the level was ready.
   void warm_up(Size size, Duration run);
+  /// A good probe: what the size falls back to follows it, so that one bad moment while the level
+  /// warmed up does not speak against it for ever.
+  void probe(Size size, Duration run);
   /// A good run of live traffic that ended at `at`. Amortised constant; allocates for a size that
   /// is new only. An earlier `at` than the last one counts as that.
   void add(Size size, Duration run, TimePoint at);
@@ -56,6 +60,9 @@ class Estimates {
   /// nearest smaller and greater batch of its shape, in between or in proportion; else like all
   /// runs of the level. All zero: nothing ever ran. Allocates nothing.
   Estimate predict(Size size, TimePoint now) const;
+
+  /// Just this size was run, to warm up or within the last half minute: predict() guesses nothing.
+  bool knows(Size size, TimePoint now) const;
 
   /// The level was loaded anew, perhaps elsewhere: nothing is known.
   void clear() { *this = {}; }
@@ -84,8 +91,10 @@ class Estimates {
     double warm_tail = 0;
 
     void warm_up(double run);
+    void probe(double run);
     void add(double run, TimePoint at);
-    Estimate at(TimePoint now) const;
+    /// @param otherwise what it falls back to if it has no figures of its own; may be null
+    Estimate at(TimePoint now, const Record* otherwise) const;
 
    private:
     void count(double run, double variance_of, double by);
@@ -98,8 +107,9 @@ class Estimates {
     std::uint32_t record;
   };
 
+  const Record* find(Size size) const;
   Record& find_or_make(Size size);
-  std::optional<Estimate> of_shape(Size size, TimePoint now) const;
+  std::optional<Estimate> of_shape(Size size, TimePoint now, const Record* otherwise) const;
   void forget_some();
 
   std::unordered_map<std::uint64_t, std::vector<Place>> by_shape_;  // ascending by samples

@@ -59,6 +59,13 @@ struct Planned {
   bool below_for_time;  // below the current level, only because that one would be too late
 };
 
+/// A request got no answer for want of time: its deadline passed while it waited for this level, or
+/// no level could make it. For the current level that is as bad as planning it below.
+struct TooLate {
+  int level;
+  TimePoint at;
+};
+
 /// A tiny inference without user traffic ended. A good one of a level that was lost brings it back;
 /// a bad one of the current level is a failure in a row, as of a request.
 struct Probe {

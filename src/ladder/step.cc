@@ -180,6 +180,11 @@ void step(State& state, const Planned& event) {
                            state.now);
 }
 
+void step(State& state, const TooLate& event) {
+  pass_time(state, event.at);
+  if (state.current == index_of(state, event.level)) state.planned_below.note(true, state.now);
+}
+
 void step(State& state, const Prediction& event) {
   state.levels[index_of(state, event.level)].predicted_p99 = event.p99;
 }

@@ -23,6 +23,7 @@ std::optional<Transition> step(State& state, const Probe& event);
 std::optional<Transition> step(State& state, const Tick& event);
 /// For every request: constant, allocates nothing. Counts from the next tick on.
 void step(State& state, const Planned& event);
+void step(State& state, const TooLate& event);
 /// Counts from the next event on.
 void step(State& state, const Prediction& event);
 

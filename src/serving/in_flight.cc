@@ -53,17 +53,20 @@ InFlight::~InFlight() {
 void InFlight::expire() {
   if (finished_.exchange(true, std::memory_order_acq_rel)) return;
   // First the place in the queue, then the answer: who has it may ask again at once.
-  if (LevelQueue* const queue = waits_in_.load(std::memory_order_acquire)) queue->remove(*this);
+  LevelQueue* const queue = waits_in_.load(std::memory_order_acquire);
+  if (queue != nullptr && queue->remove(*this)) {
+    model_->ladder.tell(ladder::TooLate{queue->level(), clock_.now()});
+  }
   std::exchange(
       done_, nullptr)(fail(Code::kDeadline, "model '" + model_->name + "': the deadline of " +
                                                 std::to_string(to_us(deadline - request_.arrival)) +
                                                 " us passed before a level answered"));
 }
 
-void InFlight::evicted() {
+void InFlight::evicted(const char* why) {
   overloaded_ = true;
-  tried_ += tried_.empty() ? "" : "; ";
-  tried_ += "its place went to a better tier";
+  if (!tried_.empty()) tried_ += "; ";
+  tried_ += why;
   go_on();
 }
 
@@ -193,6 +196,9 @@ void InFlight::answer(const LevelSlot& slot, std::vector<Tensor> outputs, Durati
 void InFlight::give_up() {
   if (!refusal_.empty() && !overloaded_) {
     return finish(fail(Code::kInvalid, "model '" + model_->name + "': " + refusal_));
+  }
+  if (overloaded_ && !ran_) {
+    model_->ladder.tell(ladder::TooLate{route_[0], clock_.now()});
   }
   std::string why = "model '" + model_->name + "': no level that the request accepts could answer";
   const std::string reasons = tried_.empty() ? missing_levels(*model_) : tried_;

@@ -31,7 +31,7 @@ class InFlight final : public DeadlineTimer::Waiter,
   ~InFlight() override;
 
   void expire() override;
-  void evicted() override;
+  void evicted(const char* why) override;
 
   // Of whoever runs it.
   bool finished() const { return finished_.load(std::memory_order_acquire); }

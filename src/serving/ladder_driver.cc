@@ -69,6 +69,11 @@ void LadderDriver::tell(const ladder::Planned& planned) {
   ladder::step(state_, planned);
 }
 
+void LadderDriver::tell(const ladder::TooLate& late) {
+  const MutexLock lock(mutex_);
+  ladder::step(state_, late);
+}
+
 void LadderDriver::tell(const ladder::Prediction& prediction) {
   const MutexLock lock(mutex_);
   ladder::step(state_, prediction);

@@ -30,6 +30,7 @@ class LadderDriver {
   ladder::Route route(ladder::Accepted accepted);
   void tell(const ladder::Outcome& outcome) { apply(outcome); }
   void tell(const ladder::Planned& planned);
+  void tell(const ladder::TooLate& late);
   /// Without the lock.
   bool can_answer() const { return can_answer_.load(std::memory_order_acquire); }
   /// An answer of this level is worse than the best level that the operator wants. Without the

@@ -78,7 +78,8 @@ Lane::Choice Lane::choose(TimePoint now) {
     const std::pair rank{first.counts_as(), first.queued_at};
     if (choice.queue == nullptr || rank < best) {
       choice.queue = &queue;
-      choice.samples = decision.samples;
+      choice.samples =
+          std::min(decision.samples, queue.fitting(seen, static_cast<const Waiting&>(first), now));
       best = rank;
     }
   }
@@ -113,6 +114,9 @@ void Lane::work() {
       if (runs) queue.begin(cost);
       mutex_.unlock();
       batch.late.clear();  // what ends with it must not end under the lock
+      for (const auto& one : std::exchange(batch.doomed, {})) {
+        one->evicted("its deadline is nearer than a run is long");
+      }
       if (runs) queue.run(std::move(batch), cost);
     }
     mutex_.lock();

@@ -121,7 +121,8 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
   if (model.config.max_queue_size > 0) limits.entries = model.config.max_queue_size;
   Lane& lane = with.lanes.lane_for(model.name, config, level.on_gpu);
   level.queue = &lane.open(
-      {.limits = limits,
+      {.level = config.level,
+       .limits = limits,
        .rules = std::move(rules),
        .batch_tier_share = level.on_gpu ? config.batch_tier_share : 1,
        .may_run_here = !config::is_isolated(config) && !level.on_gpu,

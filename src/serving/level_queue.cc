@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "batch/worthwhile.h"
 #include "ladder/predict.h"
 #include "serving/lane.h"
 
@@ -55,7 +56,8 @@ LevelQueue::LevelQueue(Lane& lane, Options options)
       options_(std::move(options)),
       queue_(options_.limits),
       size_limit_(options_.rules.max_size),
-      tier_share_(options_.batch_tier_share) {}
+      tier_share_(options_.batch_tier_share),
+      join_size_(std::min(2U, options_.rules.max_size)) {}
 
 LevelQueue::Pushed LevelQueue::push(const std::shared_ptr<Waiting>& waiter, Admission admission) {
   return add(waiter, admission, true);
@@ -74,20 +76,30 @@ LevelQueue::Pushed LevelQueue::add(const std::shared_ptr<Waiting>& waiter, Admis
   {
     const MutexLock lock(lane_.mutex_);
     typical_ = size_of(*waiter, waiter->samples, waiter->length);
-    const ladder::Estimate estimate = estimates_.predict(typical_, now);
+    const std::uint32_t together = likely_size(*waiter);
+    const ladder::Estimate estimate =
+        estimates_.predict(size_of(*waiter, together, waiter->length), now);
     if (!in_time(*waiter, estimate, admission, now)) return Pushed::kTooLate;
     if (runs_here(estimate)) {
       here = estimate.mean;
       waiter->queued_at = now;
       begin(*here);
-    } else if (!enqueue(waiter, estimate.mean, now, bounded, evicted)) {
+    } else if (!enqueue(waiter, estimate.mean * waiter->samples / together, now, bounded,
+                        evicted)) {
       return Pushed::kFull;
     }
     arrivals_.entered(now, waiter->samples);
   }
-  for (const auto& one : evicted) one->evicted();
+  for (const auto& one : evicted) one->evicted("its place went to a better tier");
   if (here) run({{waiter}, waiter->length}, *here);
   return Pushed::kTaken;
+}
+
+// How many samples its run will have, if those that wait now are joined with it.
+std::uint32_t LevelQueue::likely_size(const Waiting& waiter) const {
+  if (waiter.group == 0) return waiter.samples;
+  const auto waiting = static_cast<std::uint32_t>(std::min<std::uint64_t>(queue_.samples(), 1024));
+  return std::max(waiter.samples, std::min(join_size_, waiting + waiter.samples));
 }
 
 bool LevelQueue::enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now,
@@ -116,12 +128,14 @@ bool LevelQueue::runs_here(const ladder::Estimate& estimate) const {
          estimate.trusted() && estimate.tail < kQuick;
 }
 
-bool LevelQueue::in_time(const Waiting& waiter, const ladder::Estimate& estimate,
-                         Admission admission, TimePoint now) {
+bool LevelQueue::in_time(Waiting& waiter, const ladder::Estimate& estimate, Admission admission,
+                         TimePoint now) {
+  waiter.on_trial_ = false;
   if (admission == Admission::kAlways || !estimate.trusted()) return true;
   if (now + lane_.wait_of(waiter.tier) + estimate.tail <= waiter.deadline) return true;
   if (admission == Admission::kByEstimate || now - tried_at_ < kTryAgain) return false;
   tried_at_ = now;
+  waiter.on_trial_ = true;
   return true;
 }
 
@@ -133,14 +147,15 @@ std::shared_ptr<Waiting> LevelQueue::forget(Waiting& waiter) {
   return std::exchange(waiter.self_, nullptr);
 }
 
-void LevelQueue::remove(Waiting& waiter) {
-  std::shared_ptr<Waiting> last;
-  if (waiter.queue_ != this) return;
+bool LevelQueue::remove(Waiting& waiter) {
+  if (waiter.queue_ != this) return false;
+  std::shared_ptr<Waiting> last;  // ends outside the lock
   const MutexLock lock(lane_.mutex_);
-  if (waiter.queue_ != this) return;  // only under this lock it becomes so, or ceases to be
+  if (waiter.queue_ != this) return false;  // only under this lock it becomes so, or ceases to be
   queue_.remove(waiter);
   last = forget(waiter);
   arrivals_.left(lane_.clock_.now(), waiter.samples);
+  return true;
 }
 
 void LevelQueue::probe(std::function<void()> job) {
@@ -155,20 +170,61 @@ bool LevelQueue::has_room_for_batch_tier() {
 }
 
 Batch LevelQueue::take(std::uint32_t samples, TimePoint now, Duration& cost) {
-  const batch::Taken taken = batch::take(queue_, rules(), samples, now);
   Batch batch;
-  batch.longest = taken.longest;
-  for (batch::Entry* const entry : taken.expired) {
-    arrivals_.left(now, entry->samples);
-    batch.late.push_back(forget(static_cast<Waiting&>(*entry)));
+  while (batch.members.empty() && !queue_.empty()) {
+    const batch::Taken taken = batch::take(queue_, rules(), samples, now);
+    for (batch::Entry* const entry : taken.expired) {
+      arrivals_.left(now, entry->samples);
+      batch.late.push_back(forget(static_cast<Waiting&>(*entry)));
+    }
+    if (taken.entries.empty()) break;
+    batch.longest = taken.longest;
+    for (batch::Entry* const entry : taken.entries) {
+      batch.members.push_back(forget(static_cast<Waiting&>(*entry)));
+    }
+    const ladder::Size size = size_of(*batch.members.front(), taken.samples, taken.longest);
+    const ladder::Estimate estimate = estimates_.predict(size, now);
+    cost = estimate.mean;
+    if (estimate.trusted()) drop_doomed(batch, cost, now);
   }
-  for (batch::Entry* const entry : taken.entries) {
-    batch.members.push_back(forget(static_cast<Waiting&>(*entry)));
-  }
-  if (batch.members.empty()) return batch;
-  const ladder::Size size = size_of(*batch.members.front(), taken.samples, taken.longest);
-  cost = estimates_.predict(size, now).mean;
   return batch;
+}
+
+// Run all the same, each would keep the next ones waiting until they were too late as well.
+void LevelQueue::drop_doomed(Batch& batch, Duration run, TimePoint now) {
+  const auto in_time = [&](const std::shared_ptr<Waiting>& member) {
+    return member->on_trial_ || now + run <= member->deadline;
+  };
+  const auto doomed = std::stable_partition(batch.members.begin(), batch.members.end(), in_time);
+  for (auto member = doomed; member != batch.members.end(); ++member) {
+    arrivals_.left(now, (*member)->samples);
+    batch.doomed.push_back(std::move(*member));
+  }
+  batch.members.erase(doomed, batch.members.end());
+}
+
+// As many of the candidate's samples as can be run before its earliest deadline; at least one
+// request's.
+std::uint32_t LevelQueue::fitting(const batch::Candidate& seen, const Waiting& first,
+                                  TimePoint now) const {
+  std::uint32_t samples = seen.samples;
+  while (samples > first.samples) {
+    const ladder::Estimate run = estimates_.predict(size_of(first, samples, seen.longest), now);
+    if (now + run.mean + run.deviation <= seen.deadline) break;
+    samples = std::max(first.samples, samples / 2);
+  }
+  return samples;
+}
+
+void LevelQueue::find_join_size(TimePoint now) {
+  const std::uint32_t most = options_.rules.max_size;
+  std::vector<batch::Measured> sizes;
+  for (std::uint32_t samples = 1; samples <= most; samples *= 2) {
+    const ladder::Size size{samples, warm_.shape};
+    if (!estimates_.knows(size, now)) break;
+    sizes.push_back({samples, estimates_.predict(size, now).mean});
+  }
+  join_size_ = batch::worthwhile_size(sizes, most);
 }
 
 void LevelQueue::begin(Duration cost) {
@@ -229,8 +285,9 @@ void LevelQueue::learn(const Ran& ran, bool batch_tier, TimePoint now) {
 
 batch::Rules LevelQueue::rules() const {
   batch::Rules rules = options_.rules;
-  if (size_limit_.now() < rules.max_size) {
-    rules.max_size = size_limit_.now();
+  const std::uint32_t most = std::min(size_limit_.now(), join_size_);
+  if (most < rules.max_size) {
+    rules.max_size = most;
     std::erase_if(rules.preferred_sizes, [&](auto size) { return size > rules.max_size; });
   }
   return rules;
@@ -240,19 +297,28 @@ void LevelQueue::warm_up(const ladder::Size& size, Duration run) {
   const MutexLock lock(lane_.mutex_);
   estimates_.warm_up(size, run);
   typical_ = size;
+  if (size.samples == 1) warm_ = size;
+  find_join_size(lane_.clock_.now());
+}
+
+void LevelQueue::probed(Duration run) {
+  const MutexLock lock(lane_.mutex_);
+  estimates_.probe(warm_, run);
 }
 
 std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
   const MutexLock lock(lane_.mutex_);
   if (estimates_.sizes() == 0) return std::nullopt;
   const TimePoint now = lane_.clock_.now();
+  find_join_size(now);
   double others = 0;
   for (const auto& queue : lane_.queues_) {
     if (queue.get() != this) others += queue->busy_ * share_left(now - queue->busy_at_);
   }
   const double all = lane_.instances_;
   const double stretch = all / std::max(all / 10, all - others);
-  const std::uint32_t requests = std::max(1U, size_limit_.now() / typical_.samples);
+  const std::uint32_t most = std::min(size_limit_.now(), join_size_);
+  const std::uint32_t requests = std::max(1U, most / typical_.samples);
   const ladder::BatchRun runs[] = {
       {1, stretched(estimates_.predict(typical_, now), stretch)},
       {requests,

@@ -29,8 +29,9 @@ class LevelQueue;
 class Waiting : public batch::Entry {
  public:
   virtual ~Waiting() = default;
-  /// Refused after all, for the sake of a better tier. Not waiting any more; no lock is held.
-  virtual void evicted() = 0;
+  /// Refused after all: for the sake of a better tier, or because it cannot be run before its
+  /// deadline any more. Not waiting any more; no lock is held.
+  virtual void evicted(const char* why) = 0;
 
   std::uint64_t shape = 0;  // of ladder::Size, padded length apart
 
@@ -38,6 +39,7 @@ class Waiting : public batch::Entry {
   friend class LevelQueue;
   std::shared_ptr<Waiting> self_;            // while it waits
   Duration cost_{};                          // its part of the lane's backlog
+  bool on_trial_ = false;                    // let through against the estimates
   std::atomic<LevelQueue*> queue_{nullptr};  // where it waits; set under that queue's lock
 };
 
@@ -52,7 +54,8 @@ std::uint64_t shape_of(const batch::Fit& fit, std::span<const TensorView> inputs
 struct Batch {
   std::vector<std::shared_ptr<Waiting>> members;  // at least one, best first, one group
   std::int64_t longest = 0;                       // padded length
-  std::vector<std::shared_ptr<Waiting>> late;     // met on the way: their timer answers them
+  std::vector<std::shared_ptr<Waiting>> late;     // met on the way: past their deadline …
+  std::vector<std::shared_ptr<Waiting>> doomed;  // … or so near to it that no run would be in time
 };
 
 /// What a run was, for the estimates; nothing of runs that tell nothing.
@@ -69,6 +72,7 @@ using Ended = std::function<void(const std::optional<Ran>&)>;
 class LevelQueue {
  public:
   struct Options {
+    int level = 0;  // whose it is
     batch::QueueLimits limits;
     batch::Rules rules;
     double batch_tier_share = 1;  // of the time that tier `batch` may use
@@ -91,8 +95,8 @@ class LevelQueue {
   Pushed push(const std::shared_ptr<Waiting>& waiter, Admission admission);
   /// For what was taken before, here or by another level: the queue's bounds do not count.
   Pushed push_again(const std::shared_ptr<Waiting>& waiter, Admission admission);
-  /// Cancelled, or too late. Nothing happens if it does not wait here any more.
-  void remove(Waiting& waiter);
+  /// Cancelled, or too late. False, and nothing happens, if it does not wait here any more.
+  bool remove(Waiting& waiter);
   /// Runs the job on the lane as its next run. One at a time: another one's place is taken.
   void probe(std::function<void()> job);
 
@@ -101,9 +105,13 @@ class LevelQueue {
   bool has_room_for_batch_tier();
 
   void warm_up(const ladder::Size& size, Duration run);
+  /// A good probe took so long: of a single sample, as warmed up.
+  void probed(Duration run);
   /// The p99 that the level would have if `arrivals` a second came to it, by the estimates and what
   /// else its lane does; nothing: nothing was ever run.
   std::optional<Duration> predicted_p99(double arrivals);
+
+  int level() const { return options_.level; }
 
   struct Load {
     std::size_t waiting = 0;
@@ -120,10 +128,11 @@ class LevelQueue {
   Pushed add(const std::shared_ptr<Waiting>& waiter, Admission admission, bool bounded);
   bool enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now, bool bounded,
                std::vector<std::shared_ptr<Waiting>>& evicted);
-  bool in_time(const Waiting& waiter, const ladder::Estimate& estimate, Admission admission,
+  bool in_time(Waiting& waiter, const ladder::Estimate& estimate, Admission admission,
                TimePoint now);
   bool runs_here(const ladder::Estimate& estimate) const;
   Batch take(std::uint32_t samples, TimePoint now, Duration& cost);
+  void drop_doomed(Batch& batch, Duration run, TimePoint now);
   void begin(Duration cost);
   void end(Duration cost);
   void learn(const Ran& ran, bool batch_tier, TimePoint now);
@@ -132,6 +141,9 @@ class LevelQueue {
   void run_probe(const std::function<void()>& job);
   std::shared_ptr<Waiting> forget(Waiting& waiter);
   batch::Rules rules() const;
+  void find_join_size(TimePoint now);
+  std::uint32_t fitting(const batch::Candidate& seen, const Waiting& first, TimePoint now) const;
+  std::uint32_t likely_size(const Waiting& waiter) const;
 
   Lane& lane_;
   const Options options_;
@@ -146,7 +158,9 @@ class LevelQueue {
   std::uint32_t running_ = 0;  // of the lane's instances
   double busy_ = 0;            // instances that it keeps busy, of late
   TimePoint busy_at_{};
-  ladder::Size typical_{};  // of the latest request
+  ladder::Size typical_{};       // of the latest request
+  ladder::Size warm_{};          // a single sample of the warm-up
+  std::uint32_t join_size_ = 1;  // that pays
 };
 
 }  // namespace gradus::serving

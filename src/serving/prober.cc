@@ -14,6 +14,7 @@ void probe(Model& model, LevelSlot& slot, const Clock& clock) {
   const bool ok = slot.runtime()->run_sample().has_value();
   const TimePoint ended = clock.now();
   slot.probing = false;
+  if (ok) slot.runtime()->queue->probed(ended - begun);
   model.ladder.tell(
       ladder::Probe{.level = slot.config.level, .at = ended, .run = ended - begun, .ok = ok});
 }

@@ -243,6 +243,35 @@ TEST(Estimates, ASizeThatWasNeverWarmedUpFallsBackToItsNeighbours) {
   EXPECT_EQ(estimates.predict({4, 7}, now + 24h).mean, 40ms);
 }
 
+TEST(Estimates, AShapeThatWasNeverWarmedUpFallsBackToAllThatWas) {
+  Estimates estimates = warmed({1, 7}, 10ms);
+  const TimePoint now = feed(estimates, {1, 8}, 1000, 90ms, kStart);
+  EXPECT_GT(estimates.predict({1, 8}, now).mean, 89ms);
+  EXPECT_EQ(estimates.predict({1, 8}, now + 24h).mean, 10ms);
+  EXPECT_EQ(estimates.predict({4, 8}, now + 24h).mean, 40ms) << "in proportion";
+}
+
+TEST(Estimates, ProbesOutlastABadMomentOfTheWarmUp) {
+  Estimates estimates;
+  for (const Duration run : {10ms, 10ms, 500ms}) estimates.warm_up(kOne, run);
+  ASSERT_EQ(estimates.predict(kOne, kStart).tail, 500ms);
+  for (int i = 0; i < 60; ++i) estimates.probe(kOne, 10ms);
+  EXPECT_NEAR(to_ms(estimates.predict(kOne, kStart).mean), 10, 0.5);
+  EXPECT_LT(estimates.predict(kOne, kStart).tail, 12ms);
+  EXPECT_LT(estimates.predict(kOne, kStart).deviation, 10ms);
+  estimates.probe(kOne, 80ms);
+  EXPECT_EQ(estimates.predict(kOne, kStart).tail, 80ms);
+}
+
+TEST(Estimates, ProbesAreNoOutcomes) {
+  Estimates estimates = warmed();
+  const TimePoint now = feed(estimates, kOne, 100, 40ms, kStart);
+  const Estimate before = estimates.predict(kOne, now);
+  estimates.probe(kOne, 10ms);
+  EXPECT_EQ(estimates.predict(kOne, now).tail, before.tail);
+  EXPECT_EQ(estimates.predict(kOne, now).outcomes, 100u);
+}
+
 TEST(Estimates, ASizeWithoutAnyNeighbourKeepsWhatItMeasured) {
   Estimates estimates;
   const TimePoint now = feed(estimates, kOne, 50, 20ms, kStart);
@@ -299,6 +328,18 @@ TEST(Estimates, AreAsGoodAsNewAfterClear) {
   estimates.clear();
   EXPECT_EQ(estimates.sizes(), 0u);
   EXPECT_EQ(estimates.predict(kOne, kStart).mean, 0ns);
+}
+
+TEST(Estimates, KnowsWhatItWarmedUpForGoodAndWhatRanOfLateForHalfAMinute) {
+  Estimates estimates;
+  const TimePoint start = TimePoint(1h);
+  estimates.warm_up({1, 7}, 10ms);
+  estimates.add({2, 7}, 12ms, start);
+  EXPECT_TRUE(estimates.knows({1, 7}, start + 1h));
+  EXPECT_TRUE(estimates.knows({2, 7}, start + 29s));
+  EXPECT_FALSE(estimates.knows({2, 7}, start + 31s));
+  EXPECT_FALSE(estimates.knows({4, 7}, start));
+  EXPECT_FALSE(estimates.knows({1, 8}, start));
 }
 
 }  // namespace

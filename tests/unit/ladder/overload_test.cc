@@ -48,6 +48,28 @@ TEST(Overload, HalfATargetOfQueueingForASecondDemotes) {
   }
 }
 
+TEST(Overload, RequestsThatExpireWhileTheyWaitAreWantOfTimeToo) {
+  for (const int late : {1, 3}) {
+    auto story = under_way();
+    story.predict(1, 20ms);
+    story.planned(0, 17);
+    for (int i = 0; i < late; ++i) step(story.state, TooLate{0, story.now()});
+    story.tick();
+    EXPECT_EQ(story.current(), late == 3 ? 1 : 0) << late << " of " << 17 + late;
+    if (late == 3) {
+      EXPECT_EQ(story.last_cause(), Cause::kOverload);
+    }
+  }
+}
+
+TEST(Overload, WhatExpiresAtAnotherLevelSaysNothingOfTheCurrentOne) {
+  auto story = under_way();
+  story.predict(1, 20ms);
+  for (int i = 0; i < 30; ++i) step(story.state, TooLate{1, story.now()});
+  story.tick();
+  EXPECT_EQ(story.current(), 0);
+}
+
 TEST(Overload, OneShortWaitShowsThatTheQueueEmpties) {
   auto story = under_way();
   story.predict(1, 20ms);

@@ -1,0 +1,26 @@
+// How large a batch pays: some models do eight samples in the time of one, others in the time of
+// eight, and those are better run one by one, on all instances.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "base/clock.h"
+
+namespace gradus::batch {
+
+struct Measured {
+  std::uint32_t samples = 1;
+  Duration run{};  // mean of such a batch
+};
+
+inline constexpr double kGain = 0.9;  // a sample's share of a batch's time, beside a run of its own
+inline constexpr double kAsGood = 1.05;  // of the best share: then the smaller batch
+
+/// The size to join up to: the smallest that is about as quick a sample as the best one, if that
+/// saves a tenth; 1 if none does. What is the largest one measured is followed by twice that, to be
+/// measured next.
+/// @param sizes ascending, without gaps in powers of two from 1 on; empty: nothing is known
+/// @param most >= 1
+std::uint32_t worthwhile_size(std::span<const Measured> sizes, std::uint32_t most);
+
+}  // namespace gradus::batch
