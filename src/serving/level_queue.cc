@@ -125,7 +125,7 @@ bool LevelQueue::enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, 
 
 bool LevelQueue::runs_here(const ladder::Estimate& estimate) const {
   return options_.may_run_here && lane_.waiting_ == 0 && lane_.idle() > 0 && !lane_.stopping_ &&
-         estimate.trusted() && estimate.tail < kQuick;
+         estimate.trusted() && estimate.mean < kQuick;
 }
 
 bool LevelQueue::in_time(Waiting& waiter, const ladder::Estimate& estimate, Admission admission,

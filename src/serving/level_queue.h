@@ -119,7 +119,7 @@ class LevelQueue {
   };
   Load load() const;
 
-  static constexpr Duration kQuick = std::chrono::microseconds(100);
+  static constexpr Duration kQuick = std::chrono::microseconds(50);  // on average
 
  private:
   friend class Lane;

@@ -8,7 +8,6 @@
 
 #include "runtime/ort/environment.h"
 #include "runtime/ort/error_text.h"
-#include "runtime/ort/input_dims.h"
 #include "runtime/ort/ort_log.h"
 #include "runtime/ort/placement.h"
 #include "runtime/ort/provider_append.h"
@@ -19,11 +18,6 @@
 namespace gradus::runtime {
 namespace {
 
-// A memory pattern planned for one shape makes the first runs of each new one slow, and without
-// patterns concurrent runs would queue for the arena's lock at every node: 1061 runs a second on
-// two threads against 1706 without the arena, for a small CNN.
-bool plans_memory(const LoadSpec& spec) { return !shapes_vary(spec.file); }
-
 Ort::SessionOptions session_options(const LoadSpec& spec, const Environment& environment) {
   Ort::SessionOptions options;
   options.SetGraphOptimizationLevel(ORT_ENABLE_ALL);
@@ -32,10 +26,6 @@ Ort::SessionOptions session_options(const LoadSpec& spec, const Environment& env
   options.SetInterOpNumThreads(1);
   options.AddConfigEntry(kOrtSessionOptionsConfigAllowIntraOpSpinning, "0");
   options.AddConfigEntry(kOrtSessionOptionsConfigAllowInterOpSpinning, "0");
-  if (!plans_memory(spec)) {
-    options.DisableMemPattern();
-    options.DisableCpuMemArena();
-  }
   if (environment.verbose()) options.SetLogSeverityLevel(ORT_LOGGING_LEVEL_VERBOSE);
   record_placement(options);
   return options;
@@ -117,7 +107,6 @@ Result<Loaded> try_provider(const std::shared_ptr<Environment>& environment, con
     auto made = OrtSession::make(environment, std::move(*session), provider.name);
     if (!made) return tl::unexpected(made.error());
     backend = std::move(*made);
-    if (!plans_memory(spec)) backend->set_without_arena();
   } catch (const Ort::Exception& e) {
     return fail(Code::kUnavailable, error_text(e.what()));
   }

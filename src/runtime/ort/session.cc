@@ -118,9 +118,8 @@ Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
     const bool shrink = shrink_rule_.should_shrink(input_bytes);
     {
       const auto lock = lock_if(one_at_a_time_);
-      session_.Run(shrink && has_arena_ ? shrinking_run_options_ : run_options_,
-                   input_names_.data(), bound->data(), bound->size(), wanted.data(), values.data(),
-                   values.size());
+      session_.Run(shrink ? shrinking_run_options_ : run_options_, input_names_.data(),
+                   bound->data(), bound->size(), wanted.data(), values.data(), values.size());
     }
     if (shrink) malloc_trim(0);  // what lies in the arena was given to malloc, or never left it
     return take(std::move(values), outputs);

@@ -24,9 +24,6 @@ class OrtSession final : public Backend {
   const Signature& signature() const override { return signature_; }
   const std::vector<Placement>& placement() const override { return placement_; }
 
-  /// The session was made without the CPU arena: there is none to shrink. Before the first run.
-  void set_without_arena() { has_arena_ = false; }
-
   /// Outputs are checked from now on. Not while runs are going on.
   void set_check_outputs(config::CheckOutputs check) { check_ = check; }
 
@@ -44,7 +41,6 @@ class OrtSession final : public Backend {
   const std::shared_ptr<Environment> environment_;
   Ort::Session session_;
   config::CheckOutputs check_ = config::CheckOutputs::kNone;
-  bool has_arena_ = true;
   const bool on_cpu_;
   Mutex* const one_at_a_time_;  // null: runs may overlap
   const Ort::MemoryInfo cpu_memory_;

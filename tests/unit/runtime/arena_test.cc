@@ -64,7 +64,7 @@ TEST(Arena, IsGivenBackAfterABurst) {
   RecordProperty("rss_burst", static_cast<int>(burst >> 10));
 }
 
-TEST(Arena, ABurstOnAModelWithoutOneFailsNoLaterRun) {
+TEST(Arena, ABurstOfAnotherShapeFailsNoLaterRun) {
   const auto backend = load_cpu(demo("models/langid/1/model.small.onnx"));
   const auto run = [&](std::int64_t rows) {
     const std::vector<std::int64_t> ones(static_cast<std::size_t>(rows * 32), 1);
