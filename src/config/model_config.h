@@ -12,6 +12,7 @@
 namespace gradus::config {
 
 enum class CheckOutputs { kNone, kFinite };
+enum class Join { kIfQuicker, kAlways };
 enum class Keep { kIfFaster, kAlways };
 enum class Isolation { kAuto, kNone, kProcess };
 
@@ -32,7 +33,9 @@ struct LevelConfig {
   std::chrono::microseconds max_queue_delay{0};      // for a fuller batch, 0..10 s
   std::vector<std::uint32_t> preferred_batch_sizes;  // ascending, each in 1..max_batch_size
   double max_padding_waste = 0.25;                   // share of a batch that may be padding, 0..1
-  double batch_tier_share = 0.5;              // of a GPU's time that tier `batch` may use, 0..1
+  Join join = Join::kIfQuicker;   // kAlways: requests are joined whether that saves time or not
+  bool adaptive_batch = false;    // a run over the p99 target halves the size of batches
+  double batch_tier_share = 0.5;  // of a GPU's time that tier `batch` may use, 0..1
   std::chrono::milliseconds target_p99{800};  // 1 ms..1 h
   int threads = 1;                            // intra-op threads of one run, 1..256
   int instances = 0;  // concurrent runs, 0..256; 0: as many as CPUs allow (CPU), 1 (GPU)

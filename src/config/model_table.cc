@@ -224,6 +224,12 @@ Fields<L> make_level_fields() {
        read_preferred_sizes, show_preferred_sizes},
       number("max_padding_waste", &L::max_padding_waste, {0, 1},
              "share of a batch's elements that may be padding of unequal lengths"),
+      choice<L, Join>("join", &L::join, {{"auto", Join::kIfQuicker}, {"always", Join::kAlways}},
+                      "`auto`: batches are as large as measured runs show that it saves time; "
+                      "`always`: as large as they may be"),
+      boolean("adaptive_batch", &L::adaptive_batch,
+              "a run over the p99 target halves the size of batches, full ones that go well let it "
+              "grow again"),
       number("batch_tier_share", &L::batch_tier_share, {0, 1},
              "of an otherwise idle GPU's time that requests of tier `batch` may use"),
       milliseconds("target_p99_ms", &L::target_p99, 1, kHour, "p99 target of one run"),

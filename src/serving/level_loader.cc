@@ -124,6 +124,9 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
       {.level = config.level,
        .limits = limits,
        .rules = std::move(rules),
+       .join_always = config.join == config::Join::kAlways,
+       .batch_target =
+           config.adaptive_batch ? std::optional<Duration>(config.target_p99) : std::nullopt,
        .batch_tier_share = level.on_gpu ? config.batch_tier_share : 1,
        .may_run_here = !config::is_isolated(config) && !level.on_gpu,
        .run = [&model, &slot, &clock = with.clock](const Batch& batch, const Ended& ended) {

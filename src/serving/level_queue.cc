@@ -55,9 +55,9 @@ LevelQueue::LevelQueue(Lane& lane, Options options)
     : lane_(lane),
       options_(std::move(options)),
       queue_(options_.limits),
-      size_limit_(options_.rules.max_size),
+      size_limit_(options_.rules.max_size, options_.batch_target),
       tier_share_(options_.batch_tier_share),
-      join_size_(std::min(2U, options_.rules.max_size)) {}
+      join_size_(options_.rules.max_size) {}
 
 LevelQueue::Pushed LevelQueue::push(const std::shared_ptr<Waiting>& waiter, Admission admission) {
   return add(waiter, admission, true);
@@ -218,6 +218,10 @@ std::uint32_t LevelQueue::fitting(const batch::Candidate& seen, const Waiting& f
 
 void LevelQueue::find_join_size(TimePoint now) {
   const std::uint32_t most = options_.rules.max_size;
+  if (options_.join_always) {
+    join_size_ = most;
+    return;
+  }
   std::vector<batch::Measured> sizes;
   for (std::uint32_t samples = 1; samples <= most; samples *= 2) {
     const ladder::Size size{samples, warm_.shape};
@@ -277,7 +281,7 @@ void LevelQueue::learn(const Ran& ran, bool batch_tier, TimePoint now) {
   if (batch_tier) tier_share_.pay(ran.run, now);
   if (ran.ok) {
     estimates_.add(ran.size, ran.run, now);
-    size_limit_.succeeded(ran.size.samples);
+    size_limit_.succeeded(ran.size.samples, ran.run);
   } else if (ran.out_of_memory) {
     size_limit_.out_of_memory(ran.size.samples);
   }
@@ -331,7 +335,7 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
 
 LevelQueue::Load LevelQueue::load() const {
   const MutexLock lock(lane_.mutex_);
-  return {queue_.size(), size_limit_.now()};
+  return {queue_.size(), std::min(size_limit_.now(), join_size_)};
 }
 
 }  // namespace gradus::serving

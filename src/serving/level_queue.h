@@ -75,8 +75,10 @@ class LevelQueue {
     int level = 0;  // whose it is
     batch::QueueLimits limits;
     batch::Rules rules;
-    double batch_tier_share = 1;  // of the time that tier `batch` may use
-    bool may_run_here = false;    // quick runs need no thread of the lane's
+    bool join_always = false;              // whether it saves time or not
+    std::optional<Duration> batch_target;  // a run that takes longer halves the batch size
+    double batch_tier_share = 1;           // of the time that tier `batch` may use
+    bool may_run_here = false;             // quick runs need no thread of the lane's
     /// On a thread of the lane's, or in push(). Runs the batch, calls `ended`, and only then
     /// answers the members or sends them elsewhere: who has an answer finds the instance free.
     std::function<void(Batch, const Ended& ended)> run;
@@ -114,8 +116,8 @@ class LevelQueue {
   int level() const { return options_.level; }
 
   struct Load {
-    std::size_t waiting = 0;
-    std::uint32_t max_size = 1;  // of a batch, at present
+    std::size_t waiting = 0;       // requests
+    std::uint32_t batch_size = 1;  // samples that are joined at present, at most
   };
   Load load() const;
 

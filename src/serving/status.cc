@@ -119,6 +119,9 @@ void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& s
   json.key("target_p99_ms").number(to_ms(status.target_p99));
   json.key("p99_ms");
   status.p99 ? json.number(to_ms(*status.p99)) : json.raw("null");
+  const LevelQueue::Load load = runtime != nullptr ? runtime->queue->load() : LevelQueue::Load{};
+  json.key("waiting").raw(std::to_string(load.waiting));
+  json.key("batch_size").raw(std::to_string(load.batch_size));
   json.key("served").raw(std::to_string(status.served));
   json.key("failed").raw(std::to_string(status.failed));
   std::vector<worker::WorkerStatus> of_level;

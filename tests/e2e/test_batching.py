@@ -12,11 +12,12 @@ LENGTHS = [round(3 + i * 125 / 63) for i in range(64)]  # 3 to 128 tokens
 LANGID = """\
 levels:
   - {name: cpu, file: model.onnx, providers: [cpu], keep: always, max_batch_size: 16,
-     instances: 1, max_padding_waste: 0.5}
+     instances: 1, join: always, max_padding_waste: 0.5}
 """
 FASHION = """\
 levels:
-  - {name: cpu, file: model.onnx, providers: [cpu], keep: always, max_batch_size: 8, instances: 1}
+  - {name: cpu, file: model.onnx, providers: [cpu], keep: always, max_batch_size: 8,
+     instances: 1, join: always}
 """
 
 

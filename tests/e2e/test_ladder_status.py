@@ -15,7 +15,8 @@ CPU, WEBGPU, CUDA = "CPUExecutionProvider", "WebGpuExecutionProvider", "CUDAExec
 LADDER_KEYS = {"model", "version", "current_level", "degraded", "saturated", "urgent", "levels",
                "transitions"}
 LEVEL_KEYS = {"level", "name", "variant", "state", "breaker", "reason", "providers_wanted",
-              "provider_used", "node_share", "target_p99_ms", "p99_ms", "served", "failed", "worker"}
+              "provider_used", "node_share", "target_p99_ms", "p99_ms", "waiting", "batch_size",
+              "served", "failed", "worker", "workers"}
 
 
 def test_without_a_gpu_level_1_answers_and_the_ladder_says_why(start):

@@ -136,6 +136,8 @@ levels:
     max_queue_delay_us: 500
     preferred_batch_sizes: [16, 64]
     max_padding_waste: 0.1
+    join: always
+    adaptive_batch: true
     batch_tier_share: 0.2
     target_p99_ms: 20
     threads: 2
@@ -158,6 +160,8 @@ levels:
   expected.max_queue_delay = 500us;
   expected.preferred_batch_sizes = {16, 64};
   expected.max_padding_waste = 0.1;
+  expected.join = Join::kAlways;
+  expected.adaptive_batch = true;
   expected.batch_tier_share = 0.2;
   expected.target_p99 = 20ms;
   expected.threads = 2;

@@ -273,6 +273,60 @@ TEST_F(SchedulingTest, HalvesTheBatchLimitWhenTheDeviceFindsNoMemory) {
   for (auto& answer : answers) EXPECT_TRUE(answer.get());
 }
 
+class TiersOnTheLadderTest : public EngineTest {
+ protected:
+  void two_levels(double share) {
+    config_.levels = {level_config(0, "gpu", "CUDAExecutionProvider"),
+                      level_config(1, "cpu", "CPUExecutionProvider")};
+    config_.levels[0].batch_tier_share = share;
+    start_and_load();
+  }
+  int level_of(config::Tier tier) {
+    Request asked = request();
+    asked.tier = tier;
+    const auto response = infer(std::move(asked));
+    return response ? response->origin.level : -1;
+  }
+};
+
+TEST_F(TiersOnTheLadderTest, AnIdleGpuTakesBatchWork) {
+  two_levels(0.5);
+  EXPECT_EQ(level_of(Tier::kBatch), 0);
+}
+
+TEST_F(TiersOnTheLadderTest, BatchWorkGoesToTheCpuWhileOthersHoldTheGpu) {
+  two_levels(1);
+  Gate gate;
+  levels_[0]->before = gate.wait();
+  const int before = levels_[0]->runs;
+  Request asked = request();
+  asked.tier = Tier::kRealtime;
+  auto realtime = send(std::move(asked));
+  wait_for([&] { return levels_[0]->runs == before + 1; });
+  EXPECT_EQ(level_of(Tier::kBatch), 1);
+  gate.open();
+  EXPECT_EQ(realtime.get()->origin.level, 0);
+}
+
+TEST_F(TiersOnTheLadderTest, BatchWorkThatHasUsedUpItsShareGoesToTheCpu) {
+  two_levels(0.001);
+  levels_[0]->before = [] {
+    std::this_thread::sleep_for(300ms);  // what the run takes
+    return Result<void>();
+  };
+  std::vector<int> levels;
+  for (int i = 0; i < 5; ++i) levels.push_back(level_of(Tier::kBatch));
+  EXPECT_EQ(levels.front(), 0);
+  EXPECT_EQ(levels.back(), 1) << "a second is all that was saved up";
+  EXPECT_EQ(level_of(Tier::kStandard), 0) << "the share binds nobody else";
+}
+
+TEST_F(TiersOnTheLadderTest, WhereOnlyAGpuIsLeftBatchWorkWaitsForIt) {
+  two_levels(0);
+  levels_[1]->before = [] { return Result<void>(fail(Code::kUnavailable, "no")); };
+  EXPECT_EQ(level_of(Tier::kBatch), 0);
+}
+
 class SuspectTest : public EngineTest {
  protected:
   // Which of the levels run in a worker process, as far as requests can tell.
