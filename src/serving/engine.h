@@ -42,7 +42,9 @@ class Engine {
   virtual std::string workers_json() const = 0;
 
   /// Checks the request against the model, then answers from the best level that can, or fails:
-  /// kInvalid, kNotFound, kOverloaded (queue full), kDeadline, kUnavailable. Does not block.
+  /// kInvalid, kNotFound, kOverloaded (queue full, or no level makes the deadline), kDeadline,
+  /// kUnavailable, kInternal (a suspect). Does not block; but a model that is known to take next to
+  /// nothing may be run before this returns.
   virtual void infer(Request request, Done done) = 0;
 };
 
