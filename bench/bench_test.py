@@ -1,126 +1,15 @@
 #!/usr/bin/python3
-"""Tests of the benchmark itself: that its client counts right answers and refuses wrong ones, and that
-its figures are what they are called. LOAD_CLIENT names the client's program."""
+"""Tests of the benchmark's figures: they are what they are called."""
 import json
-import os
-import socketserver
-import struct
-import subprocess
-import tempfile
-import threading
 import unittest
-from pathlib import Path
 
-from report import rows_of, table
-from run import chosen_cells
-from workloads import BenchError, on_the_wire
-
-VALUES = struct.pack("<3f", 0.25, -1.5, 3.0)
-
-
-def answer(body, status="200 OK", length=True):
-    head = f"HTTP/1.1 {status}\r\n" + (f"content-LENGTH:  {len(body)}\r\n" if length else "") + "\r\n"
-    return head.encode() + body
-
-
-class StandIn:
-    """Answers each request, read by its Content-Length, with fixed pieces; an empty list hangs up."""
-
-    def __init__(self, pieces):
-        self.requests = 0
-        stand_in = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            disable_nagle_algorithm = True
-
-            def handle(self):
-                while line := self.rfile.readline():
-                    length = 0
-                    while line.strip():
-                        if line.lower().startswith(b"content-length:"):
-                            length = int(line.split(b":")[1])
-                        line = self.rfile.readline()
-                    assert len(self.rfile.read(length)) == length
-                    stand_in.requests += 1
-                    for piece in pieces:
-                        self.wfile.write(piece)
-                        self.wfile.flush()
-                    if not pieces:
-                        return
-
-        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_address[1]
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
-
-
-def load(stand_in, connections=1, seconds=0.05, body=b"x" * 300_000):
-    """Runs the client against the stand-in; the right output is VALUES."""
-    with tempfile.TemporaryDirectory() as folder:
-        request, output = Path(folder) / "request", Path(folder) / "output"
-        request.write_bytes(on_the_wire("/", stand_in.port, body, {}))
-        output.write_bytes(VALUES)
-        words = [os.environ["LOAD_CLIENT"], stand_in.port, os.getpid(), connections, seconds, request, output]
-        return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, check=False)
-
-
-class LoadClient(unittest.TestCase):
-    def refused(self, pieces, text):
-        with StandIn(pieces) as stand_in:
-            done = load(stand_in)
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn(text, done.stderr)
-        self.assertEqual(done.stdout, "")
-
-    def test_counts_answers_of_all_connections(self):
-        with StandIn([answer(b"{}" + VALUES)]) as stand_in:
-            done = load(stand_in, connections=5)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            counted = json.loads(done.stdout)
-            self.assertEqual(counted["body_bytes"], 2 + len(VALUES))
-            self.assertGreaterEqual(stand_in.requests, counted["requests"] + 5)
-            self.assertGreater(counted["requests"], 0)
-            self.assertLessEqual(counted["p50_us"], counted["p99_us"])
-            self.assertGreater(counted["server_cpu_us"], 0)
-
-    def test_reads_answers_that_come_in_pieces(self):
-        whole = answer(b"{}" + VALUES)
-        with StandIn([whole[i:i + 7] for i in range(0, len(whole), 7)]) as stand_in:
-            done = load(stand_in, connections=2)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-    def test_accepts_sums_in_another_order(self):
-        with StandIn([answer(struct.pack("<3f", 0.25001, -1.5, 3.0001))]) as stand_in:
-            self.assertEqual(load(stand_in).returncode, 0)
-
-    def test_refuses_wrong_values(self):
-        self.refused([answer(struct.pack("<3f", 0.25, -1.5, 3.1))], "wrong answer: element 2 is 3.1")
-
-    def test_refuses_nan(self):
-        self.refused([answer(struct.pack("<3f", 0.25, float("nan"), 3.0))], "wrong answer: element 1 is")
-
-    def test_refuses_a_short_output(self):
-        self.refused([answer(VALUES[4:])], "wrong answer: its body has 8 bytes")
-
-    def test_refuses_a_status_other_than_200_and_shows_its_text(self):
-        self.refused([answer(b'{"error":"queue full"}', "429 Too Many")],
-                     'HTTP/1.1 429 Too Many: {"error":"queue full"}')
-
-    def test_refuses_an_answer_without_length(self):
-        self.refused([answer(VALUES, length=False)], "without a Content-Length")
-
-    def test_refuses_bytes_after_the_answer(self):
-        self.refused([answer(VALUES) + b"more"], "longer than its Content-Length")
-
-    def test_refuses_a_closed_connection(self):
-        self.refused([], "closed the connection")
+import batching
+import headline
+import overload
+import padding
+import ratios
+from report import aligned, rows_of, spread, table
+from workloads import BenchError, binary_body, picked
 
 
 def raw(rate, p50=100.0):
@@ -166,9 +55,143 @@ class Report(unittest.TestCase):
         self.assertEqual(lines[2].split()[:6], ["m", "8", "100", "50", "10", "0.100"])
 
 
+def named(rows):
+    return {row["name"]: row for row in rows}
+
+
+def of_client(rate, p99=100.0, **more):
+    return {"requests_per_second": rate, "p50_us": p99 / 2, "p99_us": p99, "server_cpu_us": 10.0, "sent": 100,
+            "levels": {"1": 100}, **more}
+
+
+class Joined(unittest.TestCase):
+    ROUNDS = [{"joined": of_client(rate, 300.0, batch=4.0), "unjoined": of_client(100, 200.0, batch=1.0)}
+              for rate in (90, 150, 110)]
+
+    def test_batching_ratios_are_of_neighbours_within_a_round(self):
+        measured = {"m": self.ROUNDS}
+        rows = batching.rows_of(measured)
+        ratio = named(rows)["batching/m/c32/ratio"]
+        self.assertEqual((ratio["value"], ratio["min"], ratio["max"], ratio["runs"]), (1.1, 0.9, 1.5, 3))
+        self.assertEqual(named(rows)["batching/m/c32/p99_ratio"]["value"], 1.5)
+        self.assertEqual(named(rows)["batching/m/c32/unjoined/requests_per_second"]["value"], 100)
+        self.assertIn("1.100 (0.900-1.500)", batching.table(measured, rows).splitlines()[1])
+
+    def test_padding_tells_rate_p99_and_the_requests_of_a_run_of_both_sides(self):
+        measured = {"c8": self.ROUNDS}
+        rows = padding.rows_of(measured)
+        found = named(rows)
+        self.assertEqual(found["padding/langid/c8/ratio"]["value"], 1.1)
+        self.assertEqual(found["padding/langid/c8/p99_ratio"]["value"], 1.5)
+        self.assertEqual(found["padding/langid/c8/joined/batch"]["value"], 4)
+        self.assertEqual(found["padding/langid/c8/unjoined/p99_us"]["value"], 200)
+        self.assertEqual(len(padding.table(measured, rows).splitlines()), 4)
+
+    def test_texts_have_every_length_from_3_to_128_and_their_own_words(self):
+        self.assertEqual((min(padding.lengths()), max(padding.lengths())), (3, 128))
+        self.assertEqual(len(set(padding.lengths())), padding.TEXTS)
+        bodies = list(padding.bodies())
+        self.assertEqual(len({body for body, _ in bodies}), padding.TEXTS)
+        for (body, json_bytes), length in zip(bodies, padding.lengths()):
+            self.assertEqual(json.loads(body[:json_bytes])["inputs"][0]["shape"], [1, length])
+            self.assertEqual(len(body) - json_bytes, 2 * 8 * length)
+
+
+def tally(offered, in_time):
+    return {"offered": offered, "in_time": in_time}
+
+
+def of_step(offered, in_time, **more):
+    return {"rate": offered / 10, "goodput": in_time / offered, "goodput_per_second": in_time / 10, "p99_ms": 150.0,
+            "recovery_s": 1, "level_back_s": 40, "saturated": False, "stayed": True, "levels": [1, 1, 3], **more}
+
+
+class Overload(unittest.TestCase):
+    def test_recovery_is_until_a_second_without_a_miss(self):
+        seconds = [tally(10, 10), tally(30, 4), tally(10, 9), tally(10, 10), tally(10, 9)]
+        self.assertEqual(overload.recovery_s(seconds, 2), 1)
+        self.assertEqual(overload.recovery_s(seconds, 3), 0)
+
+    def test_recovery_never_comes_from_misses_or_from_silence(self):
+        self.assertIsNone(overload.recovery_s([tally(10, 10), tally(10, 9), tally(0, 0)], 1))
+
+    def test_goodput_is_of_what_is_offered_and_without_a_ladder_of_the_capacity(self):
+        measured = {"step": [{"capacity": 100.0, "alone": of_step(3000, good, recovery_s=None),
+                              "ladder": of_step(3000, 2700, recovery_s=back)}
+                             for good, back in ((800, 2), (900, None), (850, 4))]}
+        rows = overload.rows_of(measured)
+        found = named(rows)
+        self.assertEqual(found["overload/step/ladder/goodput"]["value"], 0.9)
+        self.assertEqual(found["overload/step/alone/goodput_to_capacity"]["value"], 0.85)
+        self.assertEqual(found["overload/step/ladder/goodput_to_alone"]["value"], round(2700 / 850, 4))
+        self.assertEqual(found["overload/step/ladder/recovery_s"]["runs"], 2)
+        self.assertNotIn("overload/step/alone/recovery_s", found)
+        text = overload.table(measured, rows)
+        self.assertIn("3 (2-4), 2 of 3", text)
+        self.assertIn("round 1, level second by second: 1 x 2, 3 x 1", text)
+        self.assertIn("never", text.splitlines()[1])
+
+    def test_a_slow_gpu_is_judged_against_the_same_without_a_ladder(self):
+        measured = {"slow-gpu": [{"rate": 300.0, "cpu_capacity": 90.0,
+                                  "alone": of_step(3000, 2000, saturated=True),
+                                  "ladder": of_step(3000, 2200, saturated=True, stayed=stayed)}
+                                 for stayed in (True, False)]}
+        rows = overload.rows_of(measured)
+        found = named(rows)
+        self.assertEqual(found["overload/slow-gpu/ladder/goodput_to_alone"]["value"], 1.1)
+        self.assertEqual(found["overload/slow-gpu/ladder/saturated"]["value"], 1)
+        self.assertEqual(found["overload/slow-gpu/ladder/stayed"]["value"], 0.5)
+        self.assertEqual(found["overload/slow-gpu/cpu_capacity"]["value"], 90)
+        self.assertNotIn("overload/slow-gpu/ladder/recovery_s", found)  # it stays slow: nothing to recover from
+        self.assertIn("it stays (1 of 2)", overload.table(measured, rows))
+
+
+class Headline(unittest.TestCase):
+    MEASURED = {"m": [{"naive": of_client(10, 800.0, pss_bytes=200e6),
+                       "naive-1": of_client(8, 900.0, pss_bytes=100e6),
+                       "int8": of_client(rate, 200.0, pss_bytes=150e6, levels={"2": 60, "3": 40})}
+                      for rate in (20, 40, 30)]}
+
+    def test_times_are_how_much_better_and_memory_is_a_share(self):
+        found = named(headline.rows_of(self.MEASURED))
+        rate = found["headline/m/int8/rate_to_naive"]
+        self.assertEqual((rate["value"], rate["min"], rate["max"]), (3, 2, 4))
+        self.assertEqual(found["headline/m/int8/p99_of_naive_to_it"]["value"], 4)
+        self.assertEqual(found["headline/m/int8/memory_to_naive"]["value"], 0.75)
+        self.assertEqual(found["headline/m/int8/rate_to_naive-1"]["value"], 3.75)
+        self.assertEqual(found["headline/m/int8/memory_to_naive-1"]["value"], 1.5)
+        self.assertNotIn("headline/m/naive/rate_to_naive", found)
+
+    def test_says_which_levels_answered(self):
+        self.assertEqual(headline.answered_by(self.MEASURED["m"], "int8"), "2:60% 3:40%")
+        text = headline.table(self.MEASURED, headline.rows_of(self.MEASURED))
+        self.assertIn("2:60% 3:40%", text.splitlines()[3])
+        self.assertIn("75%", text.splitlines()[3])
+
+    def test_a_part_of_the_ladder_keeps_its_numbers(self):
+        config = headline.config_of({"model.int8.onnx": None})
+        self.assertIn("level: 2, name: cpu-int8, file: model.int8.onnx", config)
+        self.assertEqual(config.count("file:"), 1)
+
+
+class Layout(unittest.TestCase):
+    def test_columns_are_flush_right(self):
+        self.assertEqual(aligned([("a", "long"), ("more", "b")]), ["   a  long", "more     b"])
+
+    def test_spread_is_median_and_range(self):
+        self.assertEqual(spread({"value": 1.25, "min": 1, "max": 2.5}, 1), "1.2 (1.0-2.5)")
+
+    def test_a_body_is_its_json_and_then_the_tensors_in_order(self):
+        body, json_bytes = binary_body([("a", (1, 2), "INT64", b"1" * 16), ("b", (1,), "FP32", b"2" * 4)])
+        said = json.loads(body[:json_bytes])["inputs"]
+        self.assertEqual([(one["name"], one["parameters"]["binary_data_size"]) for one in said],
+                         [("a", 16), ("b", 4)])
+        self.assertEqual(body[json_bytes:], b"1" * 16 + b"2" * 4)
+
+
 class Choice(unittest.TestCase):
     def names(self, only):
-        return [f"{workload.name}/c{concurrency}" for workload, concurrency in chosen_cells(only)]
+        return [f"{workload.name}/c{concurrency}" for workload, concurrency in ratios.chosen(only)]
 
     def test_everything_unless_told(self):
         self.assertEqual(len(self.names("")), 12)
@@ -178,7 +201,13 @@ class Choice(unittest.TestCase):
 
     def test_refuses_what_it_does_not_know(self):
         with self.assertRaisesRegex(BenchError, "--only 2ms: known are"):
-            chosen_cells("2ms")
+            ratios.chosen("2ms")
+
+    def test_parts_keep_their_order(self):
+        self.assertEqual(picked("", ["a", "b"]), ["a", "b"])
+        self.assertEqual(picked("c,a", ["a", "b", "c"]), ["a", "c"])
+        with self.assertRaisesRegex(BenchError, "--only d: known are a, b"):
+            picked("d", ["a", "b"])
 
 
 if __name__ == "__main__":

@@ -3,15 +3,22 @@ the server. Each lives for the whole benchmark and idles while the others are me
 import ctypes
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 from workloads import BenchError, http_binary_body, on_the_wire
 
 LISTENING = re.compile(r"listening on http://[^\s\"]+:(\d+)")
 START_LIMIT_S = 60
+
+
+def pss_bytes(pid):
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(re.search(r"^Pss:\s+(\d+) kB$", rollup, re.MULTILINE)[1]) * 1024
 
 
 def die_with_parent():
@@ -62,10 +69,12 @@ class HttpServer(Child):
     port = 0
 
     def measure(self, programs, concurrency, seconds, request, output=None):
-        """`request`: a file; `output`: a file with the right answer, if answers are to be compared."""
-        command = [programs / "load_client", self.port, self.process.pid, concurrency, seconds, request]
-        client = subprocess.run([str(word) for word in command + ([output] if output else [])],
-                                capture_output=True, text=True, check=False)
+        """`request`: a file, or several that are sent in turn; `output`: as many files with the right
+        answers, if answers are to be compared."""
+        files = [",".join(map(str, each if isinstance(each, list) else [each]))
+                 for each in (request, output) if each]
+        command = [programs / "load_client", self.port, self.process.pid, concurrency, seconds, *files]
+        client = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         if client.returncode != 0:
             raise BenchError(client.stderr.strip())
         return json.loads(client.stdout)
@@ -84,12 +93,13 @@ class Echo(HttpServer):
 
 
 class Gradus(HttpServer):
-    def __init__(self, binary, repository, log):
+    def __init__(self, binary, repository, log, words=("--providers", "cpu"), variables=None):
+        """`words`: further ones of the command line; `variables`: further ones of its environment."""
         self.log = log
         with log.open("w") as stderr:
-            super().__init__([binary, "serve", "--model-repository", repository, "--providers", "cpu",
-                              "--http-port", 0], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                             stderr=stderr)
+            super().__init__([binary, "serve", "--model-repository", repository, *words, "--http-port", 0],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
+                             env={**os.environ, **(variables or {})})
         try:
             self._wait_ready()
         except BaseException:
@@ -119,17 +129,46 @@ class Gradus(HttpServer):
         finally:
             connection.close()
 
-    def request(self, workload):
-        """(the request on the wire, bytes of its body, bytes of the answer's JSON and of its tensor);
-        asks once, and fails unless the model's one level answers."""
+    def ladder(self, model):
+        answer = self._ask("GET", f"/v2/models/{model}/ladder")
+        if answer.status != 200:
+            raise BenchError(f"{model}'s ladder: status {answer.status}: {answer.body[:1000]!r}")
+        return json.loads(answer.body)
+
+    def wait_loaded(self, model):
+        """Until no level is being loaded any more; fails if one could not be."""
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            states = {level["name"]: level["state"] for level in self.ladder(model)["levels"]}
+            if "loading" not in states.values():
+                break
+            time.sleep(0.05)
+        if set(states.values()) != {"ready"}:
+            raise BenchError(f"{model}'s levels are not ready but {states}")
+
+    def pss_bytes(self):
+        """Memory of the server and its workers; what processes share counts once."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return sum(pss_bytes(pid) for pid in [self.process.pid, *children])
+
+    def request(self, workload, **more_headers):
+        """(the request on the wire, bytes of its body, bytes of the answer's JSON and of its tensor); see
+        `try_request`."""
         body, json_bytes = http_binary_body(workload)
-        path = f"/v2/models/{workload.name}/infer"
-        headers = {"Inference-Header-Content-Length": json_bytes}
+        wire, head, tensor = self.try_request(workload.name, body, json_bytes, **more_headers)
+        return wire, len(body), head, len(tensor)
+
+    def try_request(self, model, body, json_bytes, **more_headers):
+        """(the request on the wire, bytes of the answer's JSON, the answer's tensor); asks once, and fails
+        unless the best level that may answer does. Underscores of headers' names become dashes."""
+        path = f"/v2/models/{model}/infer"
+        headers = {"Inference-Header-Content-Length": json_bytes,
+                   **{name.replace("_", "-"): value for name, value in more_headers.items()}}
         answer = self._ask("POST", path, body, {name: str(value) for name, value in headers.items()})
         if answer.status != 200:
-            raise BenchError(f"{workload.name}: status {answer.status}: {answer.body[:1000]!r}")
+            raise BenchError(f"{model}: status {answer.status}: {answer.body[:1000]!r}")
         head = int(answer.headers["Inference-Header-Content-Length"])
         said = json.loads(answer.body[:head])
-        if said["parameters"].get("degraded") is not False:
-            raise BenchError(f"{workload.name}: not answered as it should be: {said['parameters']}")
-        return on_the_wire(path, self.port, body, headers), len(body), head, len(answer.body) - head
+        if said["parameters"].get("degraded") is not False and "gradus_min_level" not in more_headers:
+            raise BenchError(f"{model}: not answered as it should be: {said['parameters']}")
+        return on_the_wire(path, self.port, body, headers), head, answer.body[head:]

@@ -1,19 +1,22 @@
 // A load client in one thread: a closed loop over `connections` keep-alive connections, each of
-// which sends the same prepared request again as soon as its answer is whole.
+// which sends the next prepared request as soon as its answer is whole.
 //
-//   load_client PORT SERVER_PID CONNECTIONS SECONDS REQUEST_FILE [OUTPUT_FILE]
+//   load_client PORT SERVER_PID CONNECTIONS SECONDS REQUEST_FILE[,…] [OUTPUT_FILE[,…]]
 //
-// REQUEST_FILE holds the request as it goes over the wire. Every answer must have status 200; each
-// connection's first answer must end in the FP32 values of OUTPUT_FILE, within kTolerance. Prints
-// one line of JSON, or what was wrong on standard error and exits with 1.
+// A REQUEST_FILE holds a request as it goes over the wire; several are sent in turn. Every answer
+// must have status 200; each connection's and each request's first answer must end in the FP32
+// values of the request's OUTPUT_FILE, within kTolerance. Prints one line of JSON, or what was
+// wrong on standard error and exits with 1.
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,8 +40,8 @@ struct Plan {
   pid_t server = 0;
   std::size_t connections = 1;
   Duration time{};
-  std::string request;
-  std::string output;  // empty: answers are not compared
+  std::vector<std::string> requests;
+  std::vector<std::string> outputs;  // the requests'; empty: answers are not compared
 };
 
 // CPU time of all threads that the process had; of another process: clock_getcpuclockid(3).
@@ -73,6 +76,7 @@ Result<void> compare(std::string_view body, std::string_view expected) {
 struct Connection {
   tools::HttpConnection http;
   TimePoint sent_at{};
+  std::size_t request = 0;  // the one under way
 };
 
 class Load {
@@ -92,7 +96,7 @@ class Load {
 
   Mark mark(TimePoint now) const { return {now, cpu_time(plan_.server), cpu_time(0)}; }
   Result<void> connect();
-  Result<void> send(Connection& connection, bool first);
+  Result<void> send(Connection& connection);
   Result<void> on_answer(Connection& connection);
   void watch(int operation, Connection& connection);
 
@@ -101,7 +105,9 @@ class Load {
   int epoll_;
   std::vector<Connection> connections_;
   std::size_t under_way_ = 0;
-  std::size_t body_bytes_ = 0;
+  std::size_t sent_ = 0;
+  std::size_t body_bytes_ = 0;         // of the last answer
+  std::map<int, std::size_t> levels_;  // of the measured answers; -1: not said
   TimePoint measure_from_{};
   std::optional<Mark> first_;  // the first answer after the warm-up
   std::optional<Mark> last_;   // the first answer after the measured time
@@ -123,17 +129,20 @@ Result<void> Load::connect() {
   for (std::size_t i = 0; i < plan_.connections; ++i) {
     auto opened = tools::HttpConnection::open(plan_.port);
     if (!opened) return tl::unexpected(opened.error());
-    connections_.push_back({std::move(*opened), {}});
+    connections_.push_back({std::move(*opened), {}, 0});
     watch(EPOLL_CTL_ADD, connections_.back());
   }
   return {};
 }
 
-Result<void> Load::send(Connection& connection, bool first) {
-  const bool compare_it = first && !plan_.output.empty();
+Result<void> Load::send(Connection& connection) {
+  const bool first = sent_ < std::max(plan_.connections, plan_.requests.size());
+  const bool compare_it = first && !plan_.outputs.empty();
   connection.sent_at = clock_.now();
+  connection.request = sent_++ % plan_.requests.size();
   const auto keep = compare_it ? tools::Body::kKeep : tools::Body::kDrop;
-  if (const auto sent = connection.http.send(plan_.request, keep); !sent) return sent;
+  const std::string& request = plan_.requests[connection.request];
+  if (const auto sent = connection.http.send(request, keep); !sent) return sent;
   if (connection.http.wants_to_write()) watch(EPOLL_CTL_MOD, connection);
   ++under_way_;
   return {};
@@ -149,22 +158,24 @@ Result<void> Load::on_answer(Connection& connection) {
   }
   body_bytes_ = answer.body_bytes;
   if (!answer.body.empty()) {
-    if (const auto right = compare(answer.body, plan_.output); !right) return right;
+    const auto right = compare(answer.body, plan_.outputs[connection.request]);
+    if (!right) return right;
   }
   if (!first_) {
     if (now >= measure_from_) first_ = mark(now);
   } else if (!last_) {
     latencies_.push_back(now - connection.sent_at);
+    ++levels_[answer.level().value_or(-1)];
     if (now >= first_->at + plan_.time) last_ = mark(now);
   }
-  return last_ ? Result<void>{} : send(connection, false);
+  return last_ ? Result<void>{} : send(connection);
 }
 
 Result<void> Load::run() {
   if (const auto connected = connect(); !connected) return connected;
   measure_from_ = clock_.now() + std::chrono::duration_cast<Duration>(plan_.time * kWarmUpShare);
   for (Connection& connection : connections_) {
-    if (const auto sent = send(connection, true); !sent) return sent;
+    if (const auto sent = send(connection); !sent) return sent;
   }
   std::array<epoll_event, 64> events{};
   while (under_way_ > 0) {
@@ -192,33 +203,55 @@ void Load::print() {
   const double seconds = std::chrono::duration<double>(last_->at - first_->at).count();
   std::printf(
       "{\"requests\": %zu, \"requests_per_second\": %.3f, \"p50_us\": %.2f, \"p99_us\": %.2f, "
-      "\"server_cpu_us\": %.2f, \"client_cpu_us\": %.2f, \"body_bytes\": %zu}\n",
+      "\"server_cpu_us\": %.2f, \"client_cpu_us\": %.2f, \"body_bytes\": %zu, \"sent\": %zu, "
+      "\"levels\": {",
       latencies_.size(), static_cast<double>(latencies_.size()) / seconds,
       percentile_us(latencies_, 0.5), percentile_us(latencies_, 0.99),
       each_us(last_->server_cpu - first_->server_cpu),
-      each_us(last_->client_cpu - first_->client_cpu), body_bytes_);
+      each_us(last_->client_cpu - first_->client_cpu), body_bytes_, sent_);
+  const char* comma = "";
+  for (const auto& [level, count] : levels_) {
+    std::printf("%s\"%d\": %zu", comma, level, count);
+    comma = ", ";
+  }
+  std::printf("}}\n");
+}
+
+Result<std::vector<std::string>> read_files(std::string_view names) {
+  std::vector<std::string> files;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    auto read = read_file(std::string(name));
+    if (!read) return tl::unexpected(read.error());
+    files.push_back(std::move(*read));
+  }
+  return files;
 }
 
 Result<Plan> plan_of(const std::vector<std::string>& arguments) {
   if (arguments.size() < 5 || arguments.size() > 6) {
-    return fail(
-        Code::kInvalid,
-        "usage: load_client PORT SERVER_PID CONNECTIONS SECONDS REQUEST_FILE [OUTPUT_FILE]");
+    return fail(Code::kInvalid,
+                "usage: load_client PORT SERVER_PID CONNECTIONS SECONDS REQUEST_FILE[,…] "
+                "[OUTPUT_FILE[,…]]");
   }
   const auto port = parse_number<std::uint16_t>(arguments[0]);
   const auto server = parse_number<pid_t>(arguments[1]);
   const auto connections = parse_number<std::uint16_t>(arguments[2]);
   const auto seconds = parse_number<double>(arguments[3]);
-  auto request = read_file(arguments[4]);
-  auto output = arguments.size() == 6 ? read_file(arguments[5]) : Result<std::string>{};
+  auto requests = read_files(arguments[4]);
+  auto outputs = read_files(arguments.size() == 6 ? arguments[5] : "");
   if (!port) return tl::unexpected(port.error());
   if (!server) return tl::unexpected(server.error());
   if (!connections) return tl::unexpected(connections.error());
   if (!seconds) return tl::unexpected(seconds.error());
-  if (!request) return tl::unexpected(request.error());
-  if (!output) return tl::unexpected(output.error());
+  if (!requests) return tl::unexpected(requests.error());
+  if (!outputs) return tl::unexpected(outputs.error());
+  if (requests->empty() || (!outputs->empty() && outputs->size() != requests->size())) {
+    return fail(Code::kInvalid, "there must be a request, and an output for each or for none");
+  }
   const auto time = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
-  return Plan{*port, *server, *connections, time, std::move(*request), std::move(*output)};
+  return Plan{*port, *server, *connections, time, std::move(*requests), std::move(*outputs)};
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -36,6 +36,12 @@ def derived_alone(raw, echo, http):
                             "p50_added_beyond_echo_us": (added - echo["p50_us"], TIME)}}
 
 
+def row_of(name, values, unit):
+    """A row of one figure over the rounds."""
+    return {"name": name, "value": round(median(values), 4), "unit": unit, "min": round(min(values), 4),
+            "max": round(max(values), 4), "runs": len(values)}
+
+
 def rows_of(rounds):
     """`rounds`: {(model, concurrency): [(raw, echo, http) for each round]}."""
     rows = []
@@ -46,11 +52,19 @@ def rows_of(rounds):
             for contender, names in of_rounds[0].items():
                 for name, (_, unit) in names.items():
                     values = [one[contender][name][0] for one in of_rounds]
-                    rows.append({"name": f"{contender}/{model}/c{concurrency}/{name}",
-                                 "value": round(median(values), 4), "unit": unit,
-                                 "min": round(min(values), 4), "max": round(max(values), 4),
-                                 "runs": len(values)})
+                    rows.append(row_of(f"{contender}/{model}/c{concurrency}/{name}", values, unit))
     return rows
+
+
+def aligned(lines):
+    """Lines of words as lines of text, their columns flush right."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return ["  ".join(word.rjust(width) for word, width in zip(line, widths)) for line in lines]
+
+
+def spread(row, digits=0):
+    """A row as a person reads it: median (least-greatest)."""
+    return f"{row['value']:.{digits}f} ({row['min']:.{digits}f}-{row['max']:.{digits}f})"
 
 
 HEADINGS = ("model", "at once", "raw/s", "echo/s", "http/s", "to raw", "(min-max)", "to ceiling", "(min-max)",
@@ -76,8 +90,7 @@ def table(rows, cells):
                       *ratio("ratio_to_raw"), *ratio("ratio_to_ceiling"), ratio("ratio_to_echo")[0],
                       *(f"{row(name)['value']:.0f}"
                         for name in ("p50_us", "p99_us", "server_cpu_us", "server_cpu_beyond_raw_us"))))
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    text = ["  ".join(word.rjust(width) for word, width in zip(line, widths)) for line in lines]
+    text = aligned(lines)
     for model, concurrency in cells:
         if concurrency == 1:
             added = found[f"http_binary/{model}/c1/p50_added_us"]["value"]

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""Measures the server against what it is made of; bench/README.md says how to read it."""
+"""Measures the server; bench/README.md says what each suite is and how to read it."""
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -10,40 +9,43 @@ import subprocess
 import sys
 from pathlib import Path
 
-from contenders import Echo, Gradus, Raw
-from report import rows_of, table
-from workloads import ROOT, WORKLOADS, BenchError, lay_out
+import batching
+import headline
+import overload
+import padding
+import ratios
+from workloads import ROOT, BenchError
 
-CONCURRENCIES = (1, 2, 8, 32)
+SUITES = {"ratios": ratios, "batching": batching, "padding": padding, "overload": overload,
+          "headline": headline}
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (default: 5)")
-    parser.add_argument("--seconds", type=float, default=1.0,
-                        help="measured time of each part of a round; twice that for 16ms (default: 1)")
-    parser.add_argument("--only", default="", metavar="MODEL[/cN],…",
-                        help="only these, such as tiny or tiny/c32,1ms/c8")
+    parser.add_argument("suite", nargs="?", choices=SUITES, default="ratios",
+                        help="what is measured (default: ratios)")
+    parser.add_argument("--rounds", type=int, help="alternating rounds (default: "
+                        f"{', '.join(f'{name} {suite.ROUNDS}' for name, suite in SUITES.items())})")
+    parser.add_argument("--seconds", type=float,
+                        help="measured time of each part of a round, or of the step under overload (default: "
+                        f"{', '.join(f'{name} {suite.SECONDS:g}' for name, suite in SUITES.items())})")
+    parser.add_argument("--quick", action="store_true",
+                        help="one short round: whether it works, not how fast; no figures to quote")
+    parser.add_argument("--only", default="", metavar="PART,…",
+                        help="only these parts, such as tiny or tiny/c32,1ms/c8 of ratios; a wrong one is "
+                        "answered with all")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release", metavar="DIR",
                         help="the build to measure (default: build/release)")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "bench", metavar="DIR",
-                        help="where results.json and what is needed on the way go (default: build/bench)")
+                        help="where the results and what is needed on the way go (default: build/bench)")
     given = parser.parse_args()
+    suite = SUITES[given.suite]
+    rounds, seconds = suite.QUICK if given.quick else (suite.ROUNDS, suite.SECONDS)
+    given.rounds = rounds if given.rounds is None else given.rounds
+    given.seconds = seconds if given.seconds is None else given.seconds
     if given.rounds < 1 or given.seconds <= 0:
         parser.error("--rounds must be at least 1, --seconds over 0")
     return given
-
-
-def chosen_cells(only):
-    """[(workload, concurrency)] that --only leaves, in order."""
-    cells = [(workload, concurrency) for workload in WORKLOADS for concurrency in CONCURRENCIES]
-    wanted = [word for word in only.split(",") if word]
-    names = {f"{w.name}/c{c}" for w, c in cells} | {w.name for w in WORKLOADS}
-    for word in wanted:
-        if word not in names:
-            raise BenchError(f"--only {word}: known are {', '.join(sorted(names))}")
-    return [(workload, concurrency) for workload, concurrency in cells
-            if not wanted or workload.name in wanted or f"{workload.name}/c{concurrency}" in wanted]
 
 
 def build_type(build):
@@ -73,36 +75,14 @@ def cpu_model():
     return found[1] if found else "unknown CPU"
 
 
-def measure(cells, build, output, rounds, seconds):
-    """({(model, concurrency): [(raw, echo, http) for each round]}, usable CPUs)."""
-    programs, work, repository = build / "bench", output / "work", output / "models"
-    workloads = list(dict.fromkeys(workload for workload, _ in cells))
-    lay_out(workloads, repository)
-    work.mkdir(parents=True, exist_ok=True)
-    measured = {(workload.name, concurrency): [] for workload, concurrency in cells}
-    with contextlib.ExitStack() as running:
-        raws = {w: running.enter_context(Raw(programs, w, work)) for w in workloads}
-        echo = running.enter_context(Echo(programs))
-        gradus = running.enter_context(Gradus(build / "gradus", repository, work / "gradus.log"))
-        requests = {}
-        for workload in workloads:
-            requests[workload] = (work / f"{workload.name}.echo", work / f"{workload.name}.http_binary")
-            wire, body, head, tail = gradus.request(workload)
-            requests[workload][0].write_bytes(echo.request(body, head, tail))
-            requests[workload][1].write_bytes(wire)
-        for number in range(1, rounds + 1):
-            for workload, concurrency in cells:
-                show_progress(f"round {number} of {rounds}", f"{workload.name}, {concurrency} at once")
-                time, raw = seconds * workload.time, raws[workload]
-                echo_request, http_request = requests[workload]
-                try:
-                    measured[workload.name, concurrency].append((
-                        raw.measure(concurrency, time),
-                        echo.measure(programs, concurrency, time, echo_request),
-                        gradus.measure(programs, concurrency, time, http_request, raw.output)))
-                except BenchError as error:
-                    raise BenchError(f"{workload.name}, {concurrency} at once: {error}") from error
-        return measured, next(iter(raws.values())).cpus
+def usable_cpus():
+    """As the server counts them: no more than the control group's share."""
+    cpus = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return cpus if quota == "max" else max(1, min(cpus, -(-int(quota) // int(period))))
+    except (OSError, ValueError):
+        return cpus
 
 
 def show_progress(step, detail):
@@ -119,18 +99,22 @@ show_progress.last = None
 
 def main():
     given = arguments()
-    results = given.output / "results.json"
+    suite = SUITES[given.suite]
+    results = given.output / ("results.json" if suite is ratios else f"{given.suite}.json")
     results.unlink(missing_ok=True)
     kind = build_type(given.build)
-    cells = chosen_cells(given.only)
-    measured, cpus = measure(cells, given.build, given.output, given.rounds, given.seconds)
+    parts = suite.chosen(given.only)
+    measured = suite.measure(given.build, given.output, given.rounds, given.seconds, parts, show_progress)
     print("\r\033[K" if sys.stdout.isatty() else "")
-    rows = rows_of(measured)
+    rows = suite.rows_of(measured)
+    cpus = usable_cpus()
     machine = {"cpu": cpu_model(), "usable_cpus": cpus, "load_average_1min": os.getloadavg()[0]}
-    results.write_text(json.dumps({
-        "machine": machine, "commit": commit(), "build_type": kind, "rounds": given.rounds,
-        "seconds": given.seconds, "rows": rows}, indent=1) + "\n")
-    print(table(rows, measured.keys()))
+    said = {"suite": given.suite, "machine": machine, "commit": commit(), "build_type": kind,
+            "rounds": given.rounds, "seconds": given.seconds, "rows": rows}
+    if suite is not ratios:
+        said["measured"] = measured
+    results.write_text(json.dumps(said, indent=1) + "\n")
+    print(suite.table(measured, rows))
     print(f"{machine['cpu']}, {cpus} usable CPUs, client on the same ones; commit {commit()}, {kind}; "
           f"{given.rounds} rounds of {given.seconds:g} s; medians\nAll rows: {results}")
 

