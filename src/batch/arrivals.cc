@@ -24,7 +24,8 @@ void Arrivals::entered(TimePoint now, std::uint32_t samples) {
 void Arrivals::left(TimePoint now, std::uint32_t samples) {
   roll(now);
   if (samples > in_hand_) {
-    std::fprintf(stderr, "batch arrivals: %u samples leave, %u are in hand\n", samples, in_hand_);
+    std::fprintf(stderr, "batch arrivals: %u samples leave, %llu are in hand\n", samples,
+                 static_cast<unsigned long long>(in_hand_));
     std::abort();
   }
   in_hand_ -= samples;
@@ -32,7 +33,8 @@ void Arrivals::left(TimePoint now, std::uint32_t samples) {
 
 std::uint32_t Arrivals::expected(TimePoint now) {
   roll(now);
-  return std::max(most_, most_before_) - in_hand_;
+  const std::uint64_t expected = std::max(most_, most_before_) - in_hand_;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(expected, UINT32_MAX));
 }
 
 }  // namespace gradus::batch

@@ -29,9 +29,9 @@ class Arrivals {
 
   Duration window_;
   TimePoint began_{};  // the current window
-  std::uint32_t in_hand_ = 0;
-  std::uint32_t most_ = 0;         // in the current window
-  std::uint32_t most_before_ = 0;  // in the one before
+  std::uint64_t in_hand_ = 0;
+  std::uint64_t most_ = 0;         // in the current window
+  std::uint64_t most_before_ = 0;  // in the one before
 };
 
 }  // namespace gradus::batch

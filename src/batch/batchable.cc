@@ -64,6 +64,9 @@ Fit fit(const Padding& padding, std::span<const TensorView> inputs,
   for (const TensorView& input : inputs) {
     if (input.shape.empty() || input.shape[0] != samples) return alone;
   }
+  for (const TensorView& input : inputs) {  // what has no elements may claim any number of samples
+    if (std::ranges::find(input.shape, 0) != input.shape.end()) return alone;
+  }
   alone.samples = static_cast<std::uint32_t>(samples);
 
   Fit fit = alone;
@@ -74,7 +77,6 @@ Fit fit(const Padding& padding, std::span<const TensorView> inputs,
     const Pad* pad = padding.pad(i);
     mix(fit.group, shape.size());
     for (std::size_t dim = 1; dim < shape.size(); ++dim) {
-      if (shape[dim] == 0) return alone;
       if (pad == nullptr || dim != pad->dim) {
         mix(fit.group, static_cast<std::uint64_t>(shape[dim]));
       } else if (fit.length != 0 && fit.length != shape[dim]) {

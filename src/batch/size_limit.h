@@ -22,7 +22,7 @@ class SizeLimit {
 
   std::uint32_t now() const { return now_; }
 
-  /// A run of so many samples found no memory: half of that is the limit.
+  /// A run of so many samples found no memory: half of that, or of the limit, is the limit.
   void out_of_memory(std::uint32_t samples) { halve(samples); }
   void succeeded(std::uint32_t samples, Duration run) {
     if (target_ && run > *target_) return halve(samples);
@@ -33,7 +33,7 @@ class SizeLimit {
 
  private:
   void halve(std::uint32_t samples) {
-    now_ = std::max<std::uint32_t>(1, std::min(now_, samples / 2));
+    now_ = std::max<std::uint32_t>(1, std::min(now_, samples) / 2);
     good_ = 0;
   }
 

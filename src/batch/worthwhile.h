@@ -16,11 +16,16 @@ struct Measured {
 inline constexpr double kGain = 0.9;  // a sample's share of a batch's time, beside a run of its own
 inline constexpr double kAsGood = 1.05;  // of the best share: then the smaller batch
 
+struct JoinSize {
+  std::uint32_t samples = 1;
+  double share = 1;  // of a run of its own, that a sample then takes; 1 where that is not known
+};
+
 /// The size to join up to: the smallest that is about as quick a sample as the best one, if that
 /// saves a tenth; 1 if none does. What is the largest one measured is followed by twice that, to be
 /// measured next.
 /// @param sizes ascending, without gaps in powers of two from 1 on; empty: nothing is known
 /// @param most >= 1
-std::uint32_t worthwhile_size(std::span<const Measured> sizes, std::uint32_t most);
+JoinSize worthwhile_size(std::span<const Measured> sizes, std::uint32_t most);
 
 }  // namespace gradus::batch

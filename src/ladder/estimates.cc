@@ -102,7 +102,7 @@ void Estimates::Record::find_tail() {
 
 /// Older outcomes lose weight because newer ones get more of it.
 void Estimates::Record::age(Duration by) {
-  weight *= (1 + kForget) / left_of(by);
+  weight *= (1 + kForget) / (unproved * left_of(by));
   if (weight < kLargestWeight) return;
   for (float& bin : bins) bin = static_cast<float>(bin / weight);
   total /= weight;
@@ -132,6 +132,7 @@ void Estimates::Record::warm_up(double run) {
 }
 
 void Estimates::Record::probe(double run) {
+  unproved *= 1 - kProbeGain;
   if (!has_base) return warm_up(run);
   const double off = run - warm_mean;
   warm_mean += kProbeGain * off;
@@ -143,6 +144,7 @@ void Estimates::Record::probe(double run) {
 void Estimates::Record::add(double run, TimePoint at) {
   const TimePoint now = std::max(fed_at, at);
   if (outcomes > 0) age(now - fed_at);
+  unproved = 1;
   if (warm_runs + outcomes < kFirstRuns) {
     forget();
   } else if (has_base && total < kWarmWeight * weight) {  // few, or long ago
@@ -159,7 +161,7 @@ void Estimates::Record::add(double run, TimePoint at) {
 Estimate Estimates::Record::at(TimePoint now, const Record* otherwise) const {
   const Record& base = has_base || otherwise == nullptr ? *this : *otherwise;
   if (outcomes == 0) return {duration(warm_mean), duration(warm_deviation), duration(warm_tail), 0};
-  const double live = base.has_base ? left_of(now - fed_at) : 1;
+  const double live = base.has_base ? unproved * left_of(now - fed_at) : 1;
   const auto mix = [live](double warm, double fed) { return duration(warm + live * (fed - warm)); };
   return {mix(base.warm_mean, mean), mix(base.warm_deviation, std::sqrt(variance)),
           mix(base.warm_tail, tail), outcomes};

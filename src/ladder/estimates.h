@@ -9,9 +9,9 @@
 // tail is the weighted p99 of a histogram with 8 bins an octave from 4 us on; of fewer than 100
 // outcomes it is the longest that still weighs half of the latest. Without outcomes an estimate
 // falls back to the figures of the warm-up with a half-life of 10 s (their mean, and the longest
-// for a tail; each later probe moves them by an eighth), or of all sizes if its own has none. The
-// first two runs of a size, warming up included, count only until the next one: they compile, plan
-// and allocate.
+// for a tail; each later probe moves them by an eighth, and takes an eighth of the outcomes'
+// weight), or of all sizes if its own has none. The first two runs of a size, warming up included,
+// count only until the next one: they compile, plan and allocate.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -50,7 +50,7 @@ class Estimates {
   /// A run before the level was ready.
   void warm_up(Size size, Duration run);
   /// A good probe: what the size falls back to follows it, so that one bad moment while the level
-  /// warmed up does not speak against it for ever.
+  /// warmed up does not speak against it for ever; and outcomes from before it weigh less.
   void probe(Size size, Duration run);
   /// A good run of live traffic that ended at `at`. Amortised constant; allocates for a size that
   /// is new only. An earlier `at` than the last one counts as that.
@@ -64,8 +64,6 @@ class Estimates {
   /// Just this size was run, to warm up or within the last half minute: predict() guesses nothing.
   bool knows(Size size, TimePoint now) const;
 
-  /// The level was loaded anew, perhaps elsewhere: nothing is known.
-  void clear() { *this = {}; }
   std::size_t sizes() const { return in_use_; }
 
  private:
@@ -81,6 +79,7 @@ class Estimates {
     double tail = 0;
     std::size_t top = 0;  // no bin above it is in use
     TimePoint fed_at{};
+    double unproved = 1;  // what probes since then have left of the outcomes' weight
     std::uint32_t outcomes = 0;
     std::uint32_t used = 0;  // outcomes, halved whenever sizes are forgotten
 

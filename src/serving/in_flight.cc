@@ -126,7 +126,8 @@ bool InFlight::queue_on(LevelSlot& slot, LevelQueue::Admission admission) {
   if (level.padding) fit = batch::fit(*level.padding, bound_.inputs, bound_.outputs);
   samples = fit.samples;
   length = fit.length;
-  group = slot.config.max_batch_size > 1 ? fit.group : 0;
+  // A suspect runs alone: whoever ran with it would become one.
+  group = slot.config.max_batch_size > 1 && lost_workers_ == 0 ? fit.group : 0;
   shape = shape_of(fit, bound_.inputs);
   bytes = 0;
   for (const TensorView& input : bound_.inputs) bytes += input.data.size();

@@ -92,9 +92,11 @@ Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::
 
 Result<Outputs> run_in_parts(const LevelRuntime& level, std::span<const TensorView> inputs,
                              std::uint32_t samples, std::uint32_t max_size,
-                             std::span<const std::size_t> wanted) {
+                             std::span<const std::size_t> wanted,
+                             const std::function<bool()>& wanted_still) {
   std::vector<Outputs> parts;
   for (const batch::Rows& rows : batch::split_rows(samples, max_size)) {
+    if (!wanted_still()) return fail(Code::kDeadline, "nobody waits for it any more");
     std::vector<TensorView> views;
     for (const TensorView& input : inputs) views.push_back(batch::view_rows(input, rows));
     auto outputs = level.run(views, wanted);

@@ -1,6 +1,7 @@
 // Several requests as one run of a level: inputs joined along the batch dimension, padded where
 // their lengths differ, and each one's outputs given back.
 #pragma once
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -28,9 +29,11 @@ Result<std::vector<std::vector<Tensor>>> run_joined(const LevelRuntime& level,
                                                     std::span<const std::size_t> wanted);
 
 /// One request in parts of at most `max_size` samples, one run after the other.
+/// @param wanted_still asked before each; once it says no: kDeadline
 Result<std::vector<Tensor>> run_in_parts(const LevelRuntime& level,
                                          std::span<const TensorView> inputs, std::uint32_t samples,
                                          std::uint32_t max_size,
-                                         std::span<const std::size_t> wanted);
+                                         std::span<const std::size_t> wanted,
+                                         const std::function<bool()>& wanted_still);
 
 }  // namespace gradus::serving

@@ -17,7 +17,12 @@ Lane::Lane(std::string name, int instances, const Clock& clock)
 }
 
 Lane::~Lane() {
-  std::vector<std::shared_ptr<Waiting>> unrun;
+  stop();
+  threads_.clear();  // joins
+}
+
+void Lane::stop() {
+  std::vector<std::shared_ptr<Waiting>> unrun;  // ends outside the lock
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -28,8 +33,6 @@ Lane::~Lane() {
     }
   }
   ready_.notify_all();
-  unrun.clear();     // those who wait learn of it before what runs has ended
-  threads_.clear();  // joins
 }
 
 LevelQueue& Lane::open(LevelQueue::Options options) {
@@ -59,7 +62,7 @@ Lane::Choice Lane::choose(TimePoint now) {
     LevelQueue& queue = *candidate;
     if (queue.probe_) return {&queue, 0, {}};
     if (queue.queue_.empty()) continue;
-    const batch::Rules rules = queue.rules();
+    const batch::Rules rules = queue.rules(queue.queue_.first(now)->length);
     const batch::Candidate seen = batch::look(queue.queue_, rules, now);
     if (seen.samples == 0) continue;
     batch::Situation situation{.now = now, .idle = idle()};
@@ -104,6 +107,7 @@ void Lane::work() {
     LevelQueue& queue = *choice.queue;
     if (choice.samples == 0) {
       const std::function<void()> probe = std::exchange(queue.probe_, nullptr);
+      --probes_;
       queue.begin({});
       mutex_.unlock();
       queue.run_probe(probe);

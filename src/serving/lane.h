@@ -19,10 +19,14 @@ class Lane {
   /// @param name for thread names, at most 15 bytes are shown
   /// @param instances how many runs at once, >= 1; as many threads
   Lane(std::string name, int instances, const Clock& clock);
-  /// Runs under way are finished; what waits is destroyed unrun.
+  /// stop(), and runs under way are finished.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
+
+  /// From now on nothing is taken or begun; what waits is destroyed unrun. Once for all lanes of
+  /// whoever owns several, before the first of them ends: what fails on one goes on to another.
+  void stop();
 
   /// A level's queue; lives as long as the lane. Any thread.
   LevelQueue& open(LevelQueue::Options options);
@@ -55,6 +59,7 @@ class Lane {
   std::uint32_t running_ GUARDED_BY(mutex_) = 0;
   Duration running_cost_ GUARDED_BY(mutex_){};                         // predicted, of what runs
   std::size_t waiting_ GUARDED_BY(mutex_) = 0;                         // in all queues
+  std::size_t probes_ GUARDED_BY(mutex_) = 0;                          // of all queues, to be run
   std::array<Duration, config::kTiers> backlog_ GUARDED_BY(mutex_){};  // predicted, of what waits
   std::vector<std::unique_ptr<LevelQueue>> queues_ GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;

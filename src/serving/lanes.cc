@@ -7,6 +7,12 @@ namespace gradus::serving {
 Lanes::Lanes(int cpus, const Clock& clock)
     : cpus_(cpus), clock_(clock), shared_cpu_("run-cpu", cpus, clock) {}
 
+Lanes::~Lanes() {
+  shared_cpu_.stop();
+  const MutexLock lock(mutex_);
+  for (const auto& lane : own_) lane->stop();
+}
+
 Lane& Lanes::lane_for(const std::string& model, const config::LevelConfig& level, bool on_gpu) {
   if (level.instances == 0 && !on_gpu && level.threads == 1) return shared_cpu_;
   int instances = level.instances;

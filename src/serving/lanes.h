@@ -15,6 +15,8 @@ class Lanes {
  public:
   /// @param cpus usable CPUs, >= 1
   Lanes(int cpus, const Clock& clock);
+  /// Stops all lanes before it ends the first.
+  ~Lanes();
 
   /// Any thread. The lane lives as long as this object.
   Lane& lane_for(const std::string& model, const config::LevelConfig& level, bool on_gpu);

@@ -89,24 +89,34 @@ void join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& leve
 }
 
 // What later runs of these sizes will take, and the compiling that comes with a first one.
-void warm_sizes(const Model& model, const LevelSlot& slot, const LevelRuntime& level,
-                const Clock& clock) REQUIRES(model.arrival) {
-  const bool joins = level.padding && slot.config.max_batch_size > 1;
-  const std::uint32_t most = joins ? slot.config.max_batch_size : 1;
-  const TimePoint enough = clock.now() + (level.on_gpu ? kWarmGpuFor : kWarmCpuFor);
-  for (std::uint32_t batch = 1; batch <= most; batch = std::min(2 * batch, most)) {
-    const auto inputs = runtime::sample_inputs(level.signature(), model.sample_size, batch);
+void warm_sizes(LevelRuntime& level, std::int64_t length, std::uint32_t most, Duration at_most,
+                const Clock& clock) {
+  const TimePoint enough = clock.now() + at_most;
+  const std::vector<std::size_t> outputs = level.all_outputs();
+  for (std::uint32_t batch = 1; batch <= most && clock.now() < enough; batch *= 2) {
+    const auto inputs = runtime::sample_inputs(level.signature(), length, batch);
     const auto views = runtime::views_of(inputs);
     batch::Fit fit;
-    const std::vector<std::size_t> outputs = level.all_outputs();
     if (level.padding) fit = batch::fit(*level.padding, views, outputs);
     for (int i = 0; i < kWarmRuns; ++i) {
       const TimePoint begun = clock.now();
       if (!level.run(views, outputs)) return;
-      level.queue->warm_up(size_of(fit, views), clock.now() - begun);
+      level.queue->warm_up(size_of(fit, views), fit.length, clock.now() - begun);
     }
-    if (batch == most || clock.now() > enough) return;
   }
+}
+
+void warm_queue(const Model& model, const LevelSlot& slot, LevelRuntime& level, const Clock& clock)
+    REQUIRES(model.arrival) {
+  const std::uint32_t most = level.padding ? slot.config.max_batch_size : 1;
+  const Duration at_most = level.on_gpu ? kWarmGpuFor : kWarmCpuFor;
+  const std::int64_t usual = model.sample_size;
+  const bool lengths_vary = level.padding && level.padding->any() && most > 1;
+  for (std::int64_t part = lengths_vary ? 8 : 1; part > 1 && usual / part > 0; part /= 2) {
+    warm_sizes(level, usual / part, most, at_most, clock);
+  }
+  warm_sizes(level, usual, most, at_most, clock);
+  if (lengths_vary) warm_sizes(level, 2 * usual, most, at_most, clock);
 }
 
 void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loading& with)
@@ -132,7 +142,10 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
        .run = [&model, &slot, &clock = with.clock](const Batch& batch, const Ended& ended) {
          run_on_level(model, slot, batch, ended, clock);
        }});
-  warm_sizes(model, slot, level, with.clock);
+  batch::Fit fit;
+  if (level.padding) fit = batch::fit(*level.padding, level.sample_views, level.all_outputs());
+  level.sample_kind = size_of(fit, level.sample_views);
+  warm_queue(model, slot, level, with.clock);
 }
 
 // The best level that is loaded says what the model is; whoever disagrees with it is no level of

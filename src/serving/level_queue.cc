@@ -56,8 +56,7 @@ LevelQueue::LevelQueue(Lane& lane, Options options)
       options_(std::move(options)),
       queue_(options_.limits),
       size_limit_(options_.rules.max_size, options_.batch_target),
-      tier_share_(options_.batch_tier_share),
-      join_size_(options_.rules.max_size) {}
+      tier_share_(options_.batch_tier_share) {}
 
 LevelQueue::Pushed LevelQueue::push(const std::shared_ptr<Waiting>& waiter, Admission admission) {
   return add(waiter, admission, true);
@@ -75,7 +74,9 @@ LevelQueue::Pushed LevelQueue::add(const std::shared_ptr<Waiting>& waiter, Admis
   std::vector<std::shared_ptr<Waiting>> evicted;
   {
     const MutexLock lock(lane_.mutex_);
+    if (lane_.stopping_) return Pushed::kFull;
     typical_ = size_of(*waiter, waiter->samples, waiter->length);
+    typical_length_ = waiter->length;
     const std::uint32_t together = likely_size(*waiter);
     const ladder::Estimate estimate =
         estimates_.predict(size_of(*waiter, together, waiter->length), now);
@@ -99,7 +100,8 @@ LevelQueue::Pushed LevelQueue::add(const std::shared_ptr<Waiting>& waiter, Admis
 std::uint32_t LevelQueue::likely_size(const Waiting& waiter) const {
   if (waiter.group == 0) return waiter.samples;
   const auto waiting = static_cast<std::uint32_t>(std::min<std::uint64_t>(queue_.samples(), 1024));
-  return std::max(waiter.samples, std::min(join_size_, waiting + waiter.samples));
+  return std::max(waiter.samples,
+                  std::min(join_size(waiter.length).samples, waiting + waiter.samples));
 }
 
 bool LevelQueue::enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now,
@@ -124,8 +126,8 @@ bool LevelQueue::enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, 
 }
 
 bool LevelQueue::runs_here(const ladder::Estimate& estimate) const {
-  return options_.may_run_here && lane_.waiting_ == 0 && lane_.idle() > 0 && !lane_.stopping_ &&
-         estimate.trusted() && estimate.mean < kQuick;
+  return options_.may_run_here && lane_.waiting_ == 0 && lane_.idle() > 0 && estimate.trusted() &&
+         estimate.mean < kQuick;
 }
 
 bool LevelQueue::in_time(Waiting& waiter, const ladder::Estimate& estimate, Admission admission,
@@ -133,7 +135,10 @@ bool LevelQueue::in_time(Waiting& waiter, const ladder::Estimate& estimate, Admi
   waiter.on_trial_ = false;
   if (admission == Admission::kAlways || !estimate.trusted()) return true;
   if (now + lane_.wait_of(waiter.tier) + estimate.tail <= waiter.deadline) return true;
-  if (admission == Admission::kByEstimate || now - tried_at_ < kTryAgain) return false;
+  if (admission == Admission::kByEstimate) return false;
+  const bool idle = lane_.idle() > 0 && lane_.waiting_ == 0;
+  if (idle && now + estimate.mean <= waiter.deadline) return true;
+  if (now - tried_at_ < kTryAgain) return false;
   tried_at_ = now;
   waiter.on_trial_ = true;
   return true;
@@ -160,6 +165,7 @@ bool LevelQueue::remove(Waiting& waiter) {
 
 void LevelQueue::probe(std::function<void()> job) {
   const MutexLock lock(lane_.mutex_);
+  if (!probe_) ++lane_.probes_;
   probe_ = std::move(job);
   lane_.wake_one();
 }
@@ -172,7 +178,7 @@ bool LevelQueue::has_room_for_batch_tier() {
 Batch LevelQueue::take(std::uint32_t samples, TimePoint now, Duration& cost) {
   Batch batch;
   while (batch.members.empty() && !queue_.empty()) {
-    const batch::Taken taken = batch::take(queue_, rules(), samples, now);
+    const batch::Taken taken = batch::take(queue_, rules(queue_.first(now)->length), samples, now);
     for (batch::Entry* const entry : taken.expired) {
       arrivals_.left(now, entry->samples);
       batch.late.push_back(forget(static_cast<Waiting&>(*entry)));
@@ -216,19 +222,25 @@ std::uint32_t LevelQueue::fitting(const batch::Candidate& seen, const Waiting& f
   return samples;
 }
 
-void LevelQueue::find_join_size(TimePoint now) {
+void LevelQueue::find_join_sizes(TimePoint now) {
   const std::uint32_t most = options_.rules.max_size;
-  if (options_.join_always) {
-    join_size_ = most;
-    return;
+  for (Warm& warm : warm_) {
+    std::vector<batch::Measured> sizes;
+    for (std::uint32_t samples = 1; samples <= most; samples *= 2) {
+      const ladder::Size size{samples, warm.shape};
+      if (!estimates_.knows(size, now)) break;
+      sizes.push_back({samples, estimates_.predict(size, now).mean});
+    }
+    warm.join = batch::worthwhile_size(sizes, most);
+    if (options_.join_always) warm.join = {most, 0};
   }
-  std::vector<batch::Measured> sizes;
-  for (std::uint32_t samples = 1; samples <= most; samples *= 2) {
-    const ladder::Size size{samples, warm_.shape};
-    if (!estimates_.knows(size, now)) break;
-    sizes.push_back({samples, estimates_.predict(size, now).mean});
-  }
-  join_size_ = batch::worthwhile_size(sizes, most);
+}
+
+const batch::JoinSize& LevelQueue::join_size(std::int64_t length) const {
+  static constexpr batch::JoinSize kAlone;
+  if (warm_.empty()) return kAlone;
+  const auto at_least = std::ranges::lower_bound(warm_, length, {}, &Warm::length);
+  return at_least == warm_.end() ? warm_.back().join : at_least->join;
 }
 
 void LevelQueue::begin(Duration cost) {
@@ -241,7 +253,7 @@ void LevelQueue::end(Duration cost) {
   --lane_.running_;
   --running_;
   lane_.running_cost_ -= cost;
-  if (lane_.waiting_ > 0) lane_.wake_one();
+  if (lane_.waiting_ > 0 || lane_.probes_ > 0) lane_.wake_one();
 }
 
 void LevelQueue::run_probe(const std::function<void()>& job) {
@@ -287,41 +299,47 @@ void LevelQueue::learn(const Ran& ran, bool batch_tier, TimePoint now) {
   }
 }
 
-batch::Rules LevelQueue::rules() const {
+batch::Rules LevelQueue::rules(std::int64_t length) const {
+  constexpr double kStillPays = 0.05;
+  const batch::JoinSize& join = join_size(length);
   batch::Rules rules = options_.rules;
-  const std::uint32_t most = std::min(size_limit_.now(), join_size_);
+  const std::uint32_t most = std::min(size_limit_.now(), join.samples);
   if (most < rules.max_size) {
     rules.max_size = most;
     std::erase_if(rules.preferred_sizes, [&](auto size) { return size > rules.max_size; });
   }
+  // Padding must not cost what joining saves.
+  const double worth = std::max(0.0, 1 - join.share - kStillPays);
+  rules.max_padding_waste = std::min(rules.max_padding_waste, worth);
   return rules;
 }
 
-void LevelQueue::warm_up(const ladder::Size& size, Duration run) {
+void LevelQueue::warm_up(const ladder::Size& size, std::int64_t length, Duration run) {
   const MutexLock lock(lane_.mutex_);
   estimates_.warm_up(size, run);
   typical_ = size;
-  if (size.samples == 1) warm_ = size;
-  find_join_size(lane_.clock_.now());
+  typical_length_ = length;
+  if (warm_.empty() || warm_.back().shape != size.shape) warm_.push_back({length, size.shape, {}});
+  find_join_sizes(lane_.clock_.now());
 }
 
-void LevelQueue::probed(Duration run) {
+void LevelQueue::probed(const ladder::Size& size, Duration run) {
   const MutexLock lock(lane_.mutex_);
-  estimates_.probe(warm_, run);
+  estimates_.probe(size, run);
 }
 
 std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
   const MutexLock lock(lane_.mutex_);
   if (estimates_.sizes() == 0) return std::nullopt;
   const TimePoint now = lane_.clock_.now();
-  find_join_size(now);
+  find_join_sizes(now);
   double others = 0;
   for (const auto& queue : lane_.queues_) {
     if (queue.get() != this) others += queue->busy_ * share_left(now - queue->busy_at_);
   }
   const double all = lane_.instances_;
   const double stretch = all / std::max(all / 10, all - others);
-  const std::uint32_t most = std::min(size_limit_.now(), join_size_);
+  const std::uint32_t most = std::min(size_limit_.now(), join_size(typical_length_).samples);
   const std::uint32_t requests = std::max(1U, most / typical_.samples);
   const ladder::BatchRun runs[] = {
       {1, stretched(estimates_.predict(typical_, now), stretch)},
@@ -335,7 +353,9 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
 
 LevelQueue::Load LevelQueue::load() const {
   const MutexLock lock(lane_.mutex_);
-  return {queue_.size(), std::min(size_limit_.now(), join_size_)};
+  std::uint32_t most = 1;
+  for (const Warm& warm : warm_) most = std::max(most, warm.join.samples);
+  return {queue_.size(), std::min(size_limit_.now(), most)};
 }
 
 }  // namespace gradus::serving

@@ -17,6 +17,7 @@
 #include "batch/closing.h"
 #include "batch/queue.h"
 #include "batch/size_limit.h"
+#include "batch/worthwhile.h"
 #include "ladder/estimates.h"
 #include "serving/tier_share.h"
 
@@ -86,7 +87,8 @@ class LevelQueue {
   enum class Pushed { kTaken, kFull, kTooLate };
   enum class Admission {
     kByEstimate,  // what cannot make its deadline is too late
-    kNowAndThen,  // once a second it is tried all the same, so that an outlier heals
+    kNowAndThen,  // no level makes it by its p99: an idle one that makes it by its mean tries; else
+                  // once a second it is tried all the same, so that an outlier heals
     kAlways,      // whatever the estimates say
   };
 
@@ -106,9 +108,10 @@ class LevelQueue {
   /// used up.
   bool has_room_for_batch_tier();
 
-  void warm_up(const ladder::Size& size, Duration run);
-  /// A good probe took so long: of a single sample, as warmed up.
-  void probed(Duration run);
+  /// A run before the level serves; of single samples first, shortest first.
+  void warm_up(const ladder::Size& size, std::int64_t length, Duration run);
+  /// A good probe took so long.
+  void probed(const ladder::Size& size, Duration run);
   /// The p99 that the level would have if `arrivals` a second came to it, by the estimates and what
   /// else its lane does; nothing: nothing was ever run.
   std::optional<Duration> predicted_p99(double arrivals);
@@ -142,8 +145,10 @@ class LevelQueue {
   void run(Batch batch, Duration cost);
   void run_probe(const std::function<void()>& job);
   std::shared_ptr<Waiting> forget(Waiting& waiter);
-  batch::Rules rules() const;
-  void find_join_size(TimePoint now);
+  // Of padded length; the nearest above it that was warmed up stands for others.
+  batch::Rules rules(std::int64_t length) const;
+  const batch::JoinSize& join_size(std::int64_t length) const;
+  void find_join_sizes(TimePoint now);
   std::uint32_t fitting(const batch::Candidate& seen, const Waiting& first, TimePoint now) const;
   std::uint32_t likely_size(const Waiting& waiter) const;
 
@@ -160,9 +165,14 @@ class LevelQueue {
   std::uint32_t running_ = 0;  // of the lane's instances
   double busy_ = 0;            // instances that it keeps busy, of late
   TimePoint busy_at_{};
-  ladder::Size typical_{};       // of the latest request
-  ladder::Size warm_{};          // a single sample of the warm-up
-  std::uint32_t join_size_ = 1;  // that pays
+  struct Warm {
+    std::int64_t length = 0;
+    std::uint64_t shape = 0;  // of ladder::Size
+    batch::JoinSize join;
+  };
+  std::vector<Warm> warm_;           // ascending by length
+  ladder::Size typical_{};           // of the latest request …
+  std::int64_t typical_length_ = 0;  // … and its padded length
 };
 
 }  // namespace gradus::serving

@@ -28,7 +28,8 @@ Result<std::vector<Outputs>> run(const LevelSlot& slot, const LevelRuntime& leve
   const std::uint32_t most = slot.config.max_batch_size;
   const std::uint32_t samples = members.front()->samples;
   auto outputs = level.padding && most > 1 && samples > most
-                     ? run_in_parts(level, first.inputs, samples, most, first.outputs)
+                     ? run_in_parts(level, first.inputs, samples, most, first.outputs,
+                                    [&] { return !members.front()->finished(); })
                      : level.run(first.inputs, first.outputs);
   if (!outputs) return tl::unexpected(outputs.error());
   std::vector<Outputs> answers;
@@ -58,7 +59,8 @@ void run_members(Model& model, LevelSlot& slot, const Members& members, std::int
     }
     return;
   }
-  if (refused) {  // the request's own fault is nobody's failure
+  const bool unwanted = !answers && answers.error().code == Code::kDeadline;
+  if (refused || unwanted) {  // the request's own fault is nobody's failure
     ended(std::nullopt);
   } else {
     const ladder::Size size = size_of(*members.front(), samples, longest);

@@ -33,6 +33,7 @@ struct LevelRuntime {
   double node_share = 0;  // of the graph's nodes on provider_used, 0..1
   std::vector<Tensor> sample;
   std::vector<TensorView> sample_views;
+  ladder::Size sample_kind;  // what the estimates know the sample's run by
   OutputContract contract;
 
   const runtime::Signature& signature() const { return backend->signature(); }

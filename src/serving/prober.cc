@@ -10,11 +10,15 @@ using namespace std::chrono_literals;
 constexpr auto kRound = 200ms;  // how finely probes and ticks are timed
 
 void probe(Model& model, LevelSlot& slot, const Clock& clock) {
+  struct Done {
+    LevelSlot& slot;
+    ~Done() { slot.probing = false; }
+  };
+  const Done whatever_happens{slot};
   const TimePoint begun = clock.now();
   const bool ok = slot.runtime()->run_sample().has_value();
   const TimePoint ended = clock.now();
-  slot.probing = false;
-  if (ok) slot.runtime()->queue->probed(ended - begun);
+  if (ok) slot.runtime()->queue->probed(slot.runtime()->sample_kind, ended - begun);
   model.ladder.tell(
       ladder::Probe{.level = slot.config.level, .at = ended, .run = ended - begun, .ok = ok});
 }

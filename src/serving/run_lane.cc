@@ -26,7 +26,7 @@ RunLane::~RunLane() {
     unrun.swap(jobs_);
   }
   ready_.notify_all();
-  unrun.clear();     // those who wait learn of it before what runs has ended
+  unrun.clear();     // before what runs has ended
   threads_.clear();  // joins
 }
 
@@ -40,16 +40,6 @@ bool RunLane::try_push(Job&& job) {
   }
   if (wake) ready_.notify_one();
   return true;
-}
-
-void RunLane::push_next(Job job) {
-  bool wake = false;
-  {
-    const MutexLock lock(mutex_);
-    jobs_.push_front(std::move(job));
-    wake = idle_ > 0;
-  }
-  if (wake) ready_.notify_one();
 }
 
 std::size_t RunLane::waiting() const {

@@ -29,9 +29,6 @@ class RunLane {
   /// False, and `job` untouched, when `capacity` jobs wait. Any thread; never blocks for a run.
   [[nodiscard]] bool try_push(Job&& job);
 
-  /// For a request that has waited already, on another lane: runs next, and always fits.
-  void push_next(Job job);
-
   std::size_t waiting() const;
 
  private:

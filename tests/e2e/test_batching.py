@@ -76,7 +76,7 @@ def test_texts_of_unequal_lengths_run_together_and_get_the_answers_of_single_run
     assert executions(server, "langid") - before < len(inputs) / 2
 
 
-def test_pictures_run_together_give_the_bits_of_single_runs(serve):
+def test_pictures_that_run_together_get_the_answers_of_single_runs(serve):
     server = serve("fashion", FASHION)
     images = samples.fashion_images()[:32]
 

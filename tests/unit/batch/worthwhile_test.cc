@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 
 std::uint32_t size_of(std::vector<Measured> sizes, std::uint32_t most = 32) {
-  return worthwhile_size(sizes, most);
+  return worthwhile_size(sizes, most).samples;
 }
 
 TEST(WorthwhileSize, JoinsNothingWhereABatchTakesAsLongAsItsSamples) {
@@ -20,6 +20,12 @@ TEST(WorthwhileSize, JoinsNothingWhereABatchTakesAsLongAsItsSamples) {
 
 TEST(WorthwhileSize, IsTheSmallestThatIsAboutAsGoodAsTheBest) {
   EXPECT_EQ(size_of({{1, 10ms}, {2, 12ms}, {4, 20ms}, {8, 39ms}, {16, 90ms}}), 4U);
+}
+
+TEST(WorthwhileSize, TellsWhatASampleThenTakes) {
+  const std::vector<Measured> sizes = {{1, 10ms}, {2, 12ms}, {4, 20ms}, {8, 40ms}};
+  EXPECT_DOUBLE_EQ(worthwhile_size(sizes, 32).share, 0.5);
+  EXPECT_DOUBLE_EQ(worthwhile_size({}, 32).share, 1);
 }
 
 TEST(WorthwhileSize, GoesOnToWhatIsNotMeasuredYetWhileItPays) {

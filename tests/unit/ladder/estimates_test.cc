@@ -263,13 +263,21 @@ TEST(Estimates, ProbesOutlastABadMomentOfTheWarmUp) {
   EXPECT_EQ(estimates.predict(kOne, kStart).tail, 80ms);
 }
 
-TEST(Estimates, ProbesAreNoOutcomes) {
+TEST(Estimates, GoodProbesOutweighWhatWasSlowBefore) {
   Estimates estimates = warmed();
-  const TimePoint now = feed(estimates, kOne, 100, 40ms, kStart);
-  const Estimate before = estimates.predict(kOne, now);
-  estimates.probe(kOne, 10ms);
-  EXPECT_EQ(estimates.predict(kOne, now).tail, before.tail);
-  EXPECT_EQ(estimates.predict(kOne, now).outcomes, 100u);
+  const TimePoint now = feed(estimates, kOne, 500, 250ms, kStart);
+  ASSERT_GT(estimates.predict(kOne, now + 8s).mean, 100ms);
+  for (int i = 0; i < 30; ++i) estimates.probe(kOne, 10ms);
+  Estimate e = estimates.predict(kOne, now + 8s);
+  EXPECT_LT(e.mean, 15ms);
+  EXPECT_LT(e.tail, 15ms);
+  EXPECT_EQ(e.outcomes, 500u) << "probes are none";
+  estimates.add(kOne, 10ms, now + 8s);
+  e = estimates.predict(kOne, now + 8s);
+  EXPECT_LT(e.mean, 160ms) << "nor does it come back at the next outcome";
+  for (int i = 0; i < 10'000; ++i) estimates.probe(kOne, 10ms);
+  estimates.add(kOne, 10ms, now + 9s);
+  EXPECT_NEAR(to_ms(estimates.predict(kOne, now + 9s).mean), 10, 0.1);
 }
 
 TEST(Estimates, ASizeWithoutAnyNeighbourKeepsWhatItMeasured) {
@@ -321,13 +329,6 @@ TEST(Estimates, SurviveAYearOfSilenceAndAbsurdRuns) {
   }
   now = feed(estimates, kOne, 100'000, 10ms, now, 100us);
   EXPECT_NEAR(to_ms(estimates.predict(kOne, now).mean), 10, 0.1);
-}
-
-TEST(Estimates, AreAsGoodAsNewAfterClear) {
-  Estimates estimates = warmed();
-  estimates.clear();
-  EXPECT_EQ(estimates.sizes(), 0u);
-  EXPECT_EQ(estimates.predict(kOne, kStart).mean, 0ns);
 }
 
 TEST(Estimates, KnowsWhatItWarmedUpForGoodAndWhatRanOfLateForHalfAMinute) {

@@ -52,6 +52,28 @@ TEST_F(LadderEngineTest, FailuresInARowMoveTheLadderAndLaterRequestsSkipTheLevel
   EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"current_level\":1"));
 }
 
+TEST_F(LadderEngineTest, ALevelComesBackHoweverSlowlyItWarmedUp) {
+  config_.levels[0].target_p99 = 20ms;
+  config_.levels[0].max_batch_size = 1;
+  config_.policy.probe_every = 200ms;
+  config_.policy.hold = config_.policy.breaker_open = 200ms;
+  std::atomic<bool> busy{true};
+  std::atomic<bool> broken{false};
+  levels_[0]->before = [&] {
+    if (busy) std::this_thread::sleep_for(30ms);  // what a run takes meanwhile
+    return broken ? Result<void>(fail(Code::kUnavailable, "device lost")) : Result<void>();
+  };
+  start_and_load();
+  busy = false;
+  broken = true;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(infer());
+  ASSERT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"current_level\":1"));
+  broken = false;
+  wait_for([this] {
+    return engine_->ladder_json("m", "")->find("\"current_level\":0") != std::string::npos;
+  });
+}
+
 TEST_F(LadderEngineTest, WhenEveryLevelFailsTheErrorNamesEachWithItsReason) {
   start_and_load();
   for (int i = 0; i < 3; ++i) {

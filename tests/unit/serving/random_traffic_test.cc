@@ -12,8 +12,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kSenders = 4;
-constexpr int kEach = 400;
-constexpr Duration kSlack = 100ms;  // from leaving the queue to the run, on a busy machine
+constexpr int kEach = 150;
+constexpr Duration kRun = 4ms;     // with 16 waiting, much longer than the shortest deadlines
+constexpr Duration kSlack = 30ms;  // from leaving the queue to the run, on a busy machine
 
 struct Asked {
   float value = 0;
@@ -41,7 +42,7 @@ class RandomTrafficTest : public EngineTest {
         const std::lock_guard lock(*mutex);
         chance = std::uniform_real_distribution<>(0, 1)(*random);
       }
-      const TimePoint until = now + 300us;
+      const TimePoint until = now + kRun;
       while (steady_clock().now() < until) std::this_thread::yield();
       if (chance < failing / 2) return fail(Code::kUnavailable, "device lost");
       if (chance < failing) return fail(Code::kWorkerLost, "worker 7 was killed by signal 9");
@@ -109,7 +110,12 @@ TEST_F(RandomTrafficTest, WhatStillWaitsWhenTheEngineEndsIsAnsweredToo) {
   for (int round = 0; round < 10; ++round) {
     start_and_load(1000);
     Gate gate;
-    for (int i = 0; i < 3; ++i) levels_[i]->before = gate.wait();
+    for (int i = 0; i < 3; ++i) {
+      levels_[i]->before = [wait = gate.wait(), i] {
+        const auto opened = wait();
+        return i < 2 ? Result<void>(fail(Code::kUnavailable, "device lost")) : opened;
+      };
+    }
     std::vector<std::future<Result<Response>>> answers;
     for (int i = 0; i < 50; ++i) answers.push_back(send(request()));
     std::jthread opener([&] { gate.open(); });

@@ -57,26 +57,6 @@ TEST(RunLane, RefusesWhenFullAndTakesAgainWhenItIsNot) {
   EXPECT_TRUE(lane.try_push([] {}));
 }
 
-TEST(RunLane, WhatWaitedElsewhereRunsNextEvenWhenFull) {
-  RunLane lane("test", 1, 1);
-  Gate gate;
-  ASSERT_TRUE(lane.try_push(gate.job()));
-  gate.wait_entered();
-  std::vector<int> order;
-  std::latch all(2);
-  const auto job = [&](int i) {
-    return [&, i] {
-      order.push_back(i);
-      all.count_down();
-    };
-  };
-  ASSERT_TRUE(lane.try_push(job(1)));
-  lane.push_next(job(2));
-  gate.open();
-  all.wait();
-  EXPECT_THAT(order, ElementsAre(2, 1));
-}
-
 TEST(RunLane, RunsAsManyAtOnceAsItHasThreads) {
   RunLane lane("test", 2, 10);
   std::latch both(2);

@@ -230,6 +230,23 @@ TEST_F(SchedulingTest, TritonsPriorityIsATierUpToTheModelsLevels) {
   EXPECT_TRUE(infer(asked));
 }
 
+TEST_F(SchedulingTest, AnIdleLevelThatWasOnceSlowRefusesNothingThatItLikelyMakes) {
+  one_level(1);
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(infer());
+  levels_[1]->before = [] {
+    std::this_thread::sleep_for(400ms);  // what one run takes
+    return Result<void>();
+  };
+  ASSERT_TRUE(infer());
+  levels_[1]->before = [] { return Result<void>(); };
+  for (int i = 0; i < 5; ++i) {
+    Request hurried = request();
+    hurried.timeout = 200ms;
+    const auto response = infer(hurried);
+    EXPECT_TRUE(response) << response.error().message;
+  }
+}
+
 TEST_F(SchedulingTest, WhatCannotMakeItsDeadlineIsRefusedAtOnceOnceTheLevelIsKnown) {
   one_level(1);
   levels_[1]->before = [] {
@@ -376,6 +393,31 @@ TEST_F(SuspectTest, AfterTwoLostWorkersItIsNotTriedAgain) {
   EXPECT_EQ(response.error().code, Code::kInternal);
   EXPECT_THAT(response.error().message, HasSubstr("two workers were lost while it ran there"));
   EXPECT_EQ(levels_[2]->runs, before);
+}
+
+TEST_F(SuspectTest, ASuspectRunsAlone) {
+  ladder({true, true});
+  for (auto& [number, level] : levels_) level->before = [] { return Result<void>(); };
+  config_.levels[0].max_batch_size = config_.levels[1].max_batch_size = 8;
+  start_and_load();
+  Gate gate;
+  std::atomic<int> inside{0};
+  levels_[0]->before = [] {
+    return Result<void>(fail(Code::kWorkerLost, "worker 7 was killed by signal 11"));
+  };
+  levels_[1]->before = [&inside, wait = gate.wait()] {
+    ++inside;
+    return wait();
+  };
+  const std::size_t before = levels_[1]->batches().size();
+  std::vector<std::future<Result<Response>>> answers;
+  for (int i = 0; i < 4; ++i) answers.push_back(send(request()));
+  wait_for([&] { return inside > 0; });
+  gate.open();
+  for (auto& answer : answers) EXPECT_TRUE(answer.get());
+  auto sizes = levels_[1]->batches();
+  sizes.erase(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(before));
+  for (const std::int64_t size : sizes) EXPECT_EQ(size, 1);
 }
 
 TEST_F(SuspectTest, OtherFailuresMakeNoSuspect) {
