@@ -30,8 +30,10 @@ constexpr double kShareOfCapacity = 0.25;
 constexpr Duration kMeasureFor = 1s;
 constexpr int kMeasurements = 3;
 constexpr Duration kAnswerLimit = 60s;
-constexpr auto kQuiet = 300ms;     // of good load before a fault, and after it
-constexpr int kMeasuredRuns = 50;  // of a level alone, or as many as kMeasureFor has room for
+constexpr Duration kQuiet = 300ms;    // of good load before a fault, and after it; longer where …
+constexpr double kQuietRequests = 2;  // … requests are so rare that fewer would come
+constexpr Duration kQuietMost = 3s;
+constexpr int kMeasuredRuns = 1000;  // of a level alone, or as many as kMeasureFor has room for
 constexpr Duration kHalfWithin = 50ms;
 constexpr Duration kAllWithin = 250ms;
 constexpr Duration kLeastMaxRun = 1s;  // of a run's limit, which is at least 10 targets too
@@ -50,6 +52,7 @@ class Drill {
   Result<std::vector<Duration>> timed_runs(int level) const;
   Result<void> choose_rate();
   milliseconds target_for(const DrillFault& fault, const LadderView& ladder) const;
+  Duration quiet() const;
   std::optional<Bound> bound_of(const DrillFault& fault, milliseconds target) const;
 
   const DrillOptions& options_;
@@ -131,10 +134,17 @@ Result<void> Drill::choose_rate() {
   return {};
 }
 
-// A GPU's target may be too much for level 0 on this CPU: it would never climb back.
+// A GPU's target may be too much for level 0 on this CPU, which the load shares: it would never
+// climb back.
 milliseconds Drill::target_for(const DrillFault& fault, const LadderView& ladder) const {
   if (!venue_.is_ours()) return ladder.target;
-  return fault.slow ? quick_target_ : std::max(own_target_, quick_target_);
+  return fault.slow ? quick_target_ : std::max(own_target_, 2 * quick_target_);
+}
+
+Duration Drill::quiet() const {
+  const double rare = kQuietRequests / report_.rate;  // s
+  if (rare >= to_ms(kQuietMost) / 1000) return kQuietMost;
+  return std::max(kQuiet, Duration(std::llround(1e9 * rare)));
 }
 
 std::optional<Bound> Drill::bound_of(const DrillFault& fault, milliseconds target) const {
@@ -160,7 +170,7 @@ Result<void> Drill::run(const DrillFault& fault) {
   LadderView last = *seen;
   std::vector<Trial> trials;
   for (int i = 0; i < options_.trials; ++i) {
-    std::this_thread::sleep_for(kQuiet);
+    std::this_thread::sleep_for(quiet());
     if (struck_ && fault.signal == 0) {  // in a cooldown only a loss moves the ladder down
       std::this_thread::sleep_until(*struck_ + venue_.policy().cooldown);
     }
@@ -168,7 +178,7 @@ Result<void> Drill::run(const DrillFault& fault) {
     struck_ = trials.back().struck;
     if (!trials.back().back) break;  // there is nothing left to break
   }
-  std::this_thread::sleep_for(kQuiet);
+  std::this_thread::sleep_for(quiet());
   std::ranges::copy(timers.stop(), std::back_inserter(late_));
   const std::vector<SentRequest> requests = load.stop();
   report_.faults.push_back(
@@ -237,15 +247,17 @@ int drill(const DrillOptions& options, std::istream& in, std::ostream& out, std:
   }
   Drill drill(options, **venue, err);
   if (const auto ready = drill.prepare(); !ready) return complain(ready.error());
-  for (const DrillFault& fault : *faults) {
-    if (const auto done = drill.run(fault); !done) return complain(done.error());
+  Result<void> done;
+  for (auto fault = faults->begin(); done && fault != faults->end(); ++fault) {
+    done = drill.run(*fault);
   }
-  const DrillReport report = drill.report();
+  const DrillReport report = drill.report();  // of those that were done
   out << report_table(report) << std::flush;
   if (!write_json(options, report)) {
     err << options.json.string() << ": cannot be written\n";
     return 1;
   }
+  if (!done) return complain(done.error());
   return report.good() ? 0 : 1;
 }
 

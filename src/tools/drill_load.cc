@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kPatience = 15s;  // for one answer
+constexpr Duration kPatience = 60s;  // for one answer
 constexpr std::size_t kMostOfRefusal = 300;
 constexpr std::size_t kMostConnections = 900;  // a process may have 1024 descriptors
 
@@ -59,10 +59,10 @@ class Connections {
   };
 
   std::optional<HttpConnection> idle_connection() {
-    if (!idle_.empty()) {
+    while (!idle_.empty()) {
       HttpConnection connection = std::move(idle_.back());
       idle_.pop_back();
-      return connection;
+      if (connection.still_open()) return connection;  // else the server tired of it
     }
     auto opened = HttpConnection::open(plan_.port);
     return opened ? std::optional(std::move(*opened)) : std::nullopt;

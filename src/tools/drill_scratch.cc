@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cpu_count.h"
 #include "config/load.h"
 #include "config/provider_names.h"
 #include "serving/repository.h"
@@ -23,6 +24,8 @@ constexpr const char* kWebGpuLibrary = "libonnxruntime_providers_webgpu.so";
 constexpr std::uint32_t kNoCrashLoop = 1'000'000;  // trials are no crash loop
 // A server probes no oftener than every 200 ms, and five of these without one break a hold.
 constexpr milliseconds kLeastProbeEvery{100};
+// A hung run is given ten targets, and whoever waits for it is answered after that.
+constexpr int kTargetsForAnAnswer = 20;
 constexpr milliseconds kCrashLoopPause{2000};  // a drill does not wait a minute
 
 Result<fs::path> find_fault_library() {
@@ -88,6 +91,7 @@ Result<void> prepare_levels(std::vector<config::LevelConfig>& levels, const std:
   broken.isolation = config::Isolation::kProcess;
   if (provider != kFaultProvider) return {};
   broken.file = levels[1].file;
+  broken.instances = usable_cpus();  // as the CPU levels; with one it would carry no CPU's load
   broken.providers.front().options.clear();
   broken.device_ids.clear();
   broken.check_outputs = config::CheckOutputs::kFinite;
@@ -192,7 +196,10 @@ Result<void> Scratch::write(std::optional<milliseconds> target, bool crash_loop)
   if (!crash_loop) server.worker_crash_loop_deaths = kNoCrashLoop;
   if (const auto written = write_config(server_config(), server); !written) return written;
   config::ModelConfig model = model_;
-  if (target) model.levels.front().target_p99 = *target;
+  if (target) {
+    model.levels.front().target_p99 = *target;
+    model.default_timeout = std::max(model.default_timeout, kTargetsForAnAnswer * *target);
+  }
   return write_config(folder_ / "models" / name_ / "gradus.yaml", model);
 }
 

@@ -104,8 +104,10 @@ Result<void> DrillServer::wait_level_0(TimePoint deadline) {
     if (!view) return tl::unexpected(view.error());
     if (!view->loading && view->current == 0 && view->level_0_whole) return {};
     reason = view->reason;
+    // A busy machine may cost it its first worker; the next one may do.
+    const bool in_vain = view->fault_class != "died" && view->fault_class != "hung";
     if (!view->loading && std::ranges::find(view->ready, 0) == view->ready.end() &&
-        !reason.empty()) {
+        !reason.empty() && in_vain) {
       break;
     }
     std::this_thread::sleep_for(kLook);

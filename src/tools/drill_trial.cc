@@ -36,12 +36,12 @@ Duration strike_limit(const Stage& stage) {
   return kSlack + std::chrono::nanoseconds(std::llround(1e9 * kMeetings / stage.rate));
 }
 
-// Relapses double the hold.
+// Relapses double the hold; what was slow counts against the level until the window has passed.
 Duration climb_limit(const Stage& stage) {
   const config::PolicyConfig& policy = stage.venue.policy();
   const int doublings = std::min(stage.trials, 20);
   const auto hold = std::min<milliseconds>(policy.hold_cap, policy.hold * (1 << doublings));
-  return hold + policy.cooldown + policy.breaker_open + kSlack +
+  return hold + policy.window + policy.cooldown + policy.breaker_open + kSlack +
          (stage.venue.is_ours() ? Duration{} : kCrashLoopMost);
 }
 

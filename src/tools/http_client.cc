@@ -134,6 +134,11 @@ HttpConnection::~HttpConnection() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+bool HttpConnection::still_open() const {
+  char byte = 0;
+  return ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 Result<void> HttpConnection::send(std::string_view request, Body body) {
   unsent_ = request;
   reader_.reset(body);

@@ -55,6 +55,8 @@ class HttpConnection {
   HttpConnection& operator=(HttpConnection&& other) noexcept;
   ~HttpConnection();
 
+  /// For one that waits for its next request: the server has not closed it meanwhile.
+  bool still_open() const;
   int fd() const { return fd_; }
   bool wants_to_write() const { return !unsent_.empty(); }
 

@@ -87,16 +87,19 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
   const std::uint64_t shape = shape_bucket(inputs);
   std::shared_ptr<Worker> worker;
   std::uint64_t session = 0;
-  ShapeTimes::Times times;
+  bool first = false;
+  Duration limit{};
   {
     const MutexLock lock(mutex_);
     if (worker_ == nullptr) return fail(Code::kUnavailable, reason_);
     worker = worker_;
     session = session_;
-    times = times_.of(shape);
+    const ShapeTimes::Times times = times_.of(shape);
+    first = times.runs == 0;
+    limit = first ? max_first_run(target_, slowest_first_run_) : max_run(target_, times.slowest);
   }
   const TimePoint begun = clock_.now();
-  auto tensors = worker->run(session, inputs, outputs, max_run(target_, times.runs, times.slowest));
+  auto tensors = worker->run(session, inputs, outputs, limit);
   if (!tensors) {
     if (judge(*worker, tensors.error())) tensors.error().code = Code::kWorkerLost;
     return tensors;
@@ -109,7 +112,9 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
   }
   const MutexLock lock(mutex_);
   if (worker_ == worker) {
-    times_.add(shape, clock_.now() - begun);
+    const Duration took = clock_.now() - begun;
+    times_.add(shape, took);
+    if (first) slowest_first_run_ = std::max(took, slowest_first_run_.value_or(took));
     out_of_memory_ = 0;
   }
   return tensors;

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,9 +48,10 @@ class IsolatedSession final : public runtime::Backend {
   Mutex mutex_;
   std::shared_ptr<Worker> worker_ GUARDED_BY(mutex_);
   std::uint64_t session_ GUARDED_BY(mutex_) = 0;
-  std::string reason_ GUARDED_BY(mutex_);     // while there is no worker
-  ShapeTimes times_ GUARDED_BY(mutex_);       // of this worker: a fresh one compiles anew
-  int out_of_memory_ GUARDED_BY(mutex_) = 0;  // in a row
+  std::string reason_ GUARDED_BY(mutex_);  // while there is no worker
+  ShapeTimes times_ GUARDED_BY(mutex_);    // of this worker: a fresh one compiles anew
+  std::optional<Duration> slowest_first_run_ GUARDED_BY(mutex_);  // in any worker
+  int out_of_memory_ GUARDED_BY(mutex_) = 0;                      // in a row
 };
 
 }  // namespace gradus::worker

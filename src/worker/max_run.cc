@@ -7,14 +7,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Duration kFirstRun = 60s;
 constexpr int kWarmUpRuns = 4;
 constexpr std::size_t kMaxShapes = 4096;  // a new one beyond them is given a first run's time
 
 }  // namespace
 
-Duration max_run(Duration target, int runs, Duration slowest) {
-  if (runs == 0) return 60s;
+Duration max_run(Duration target, Duration slowest) {
   return std::max({10 * target, 10 * slowest, Duration(1s)});
+}
+
+Duration max_first_run(Duration target, std::optional<Duration> slowest) {
+  return slowest ? std::min<Duration>(kFirstRun, max_run(target, *slowest)) : kFirstRun;
 }
 
 ShapeTimes::Times ShapeTimes::of(std::uint64_t shape) const {

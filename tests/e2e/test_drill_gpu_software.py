@@ -7,7 +7,8 @@ from server import DEMO_MODELS, SOFTWARE_GPU, WITH_SOFTWARE_GPU, run_to_end
 
 SHORT = ("--hold", 1, "--max-hold", 1, "--cooldown", 1, "--breaker", 1, "--restart-backoff", 0.1)
 # The target sets a hung run's limit, ten times it; an emulated run takes some tens of milliseconds.
-CONFIG = "default_levels: {gpu: {allow_software_gpu: true, target_p99_ms: 600}}\n"
+# Each size of batch would be compiled for each of the workers.
+CONFIG = "default_levels: {gpu: {allow_software_gpu: true, target_p99_ms: 600, max_batch_size: 1}}\n"
 CLASSES = {"kill": "died", "stop": "hung", "nolib": "start"}
 LIMIT_S = 300  # shaders are compiled again for each worker, on a busy machine
 

@@ -30,13 +30,13 @@ def control(tmp_path):
 
 @pytest.fixture
 def serve(start, tmp_path, control):
-    def started(provider="FaultExecutionProvider", isolation="process"):
+    def started(provider="FaultExecutionProvider", isolation="process", more=""):
         folder = tmp_path / "models" / "fashion"
         folder.mkdir(parents=True)
         (folder / "1").symlink_to(DEMO_MODELS / "fashion" / "1")
         (folder / "gradus.yaml").write_text(LADDER % (provider, isolation))
         config = tmp_path / "server.yaml"
-        config.write_text(f"provider_libraries: {{FaultExecutionProvider: {LIBRARY}}}\n")
+        config.write_text(f"provider_libraries: {{FaultExecutionProvider: {LIBRARY}}}\n{more}")
         server = start(tmp_path / "models", "--config", config,
                        env={"GRADUS_FAULT_CONTROL": control.path})
         server.wait_loaded("fashion")
@@ -111,6 +111,15 @@ def test_orders_need_the_servers_control_file(serve, control, tmp_path):
     assert [entry["class"] for entry in json.loads(report.read_text())["faults"]] == ["failures",
                                                                                       "out_of_memory"]
     assert control.left("run") == 0
+
+
+def test_connections_that_the_server_closes_between_requests_are_no_failures(serve, tmp_path):
+    server = serve(more="http: {idle_timeout_ms: 500}\n")
+    report = tmp_path / "report.json"
+    code, out, err = run_to_end(*flags(server, "--yes", "--fault", "kill", "--json", report, rate=1))
+    assert code == 0, out + err
+    entry = json.loads(report.read_text())["faults"][0]
+    assert entry["failed"] == 0 and entry["sent"] > 3
 
 
 def test_a_level_without_a_worker_cannot_be_drilled(serve):

@@ -11,10 +11,17 @@ using namespace std::chrono_literals;
 constexpr double kMiddle = 0.5;  // a chance that moves nothing
 
 TEST(MaxRun, IsTheGreatestOfItsBounds) {
-  EXPECT_EQ(max_run(50ms, 0, 0s), 60s);    // nothing known: it may compile
-  EXPECT_EQ(max_run(50ms, 1, 0s), 1s);     // the floor
-  EXPECT_EQ(max_run(800ms, 1, 0s), 8s);    // ten targets
-  EXPECT_EQ(max_run(50ms, 4, 900ms), 9s);  // ten of its slowest
+  EXPECT_EQ(max_run(50ms, 0s), 1s);     // the floor
+  EXPECT_EQ(max_run(800ms, 0s), 8s);    // ten targets
+  EXPECT_EQ(max_run(50ms, 900ms), 9s);  // ten of its slowest
+}
+
+TEST(MaxRun, OfAFirstRunIsLessOnceOthersHaveShownHowLongTheyTake) {
+  EXPECT_EQ(max_first_run(50ms, std::nullopt), 60s);  // it may compile
+  EXPECT_EQ(max_first_run(50ms, 5ms), 1s);
+  EXPECT_EQ(max_first_run(800ms, 5ms), 8s);
+  EXPECT_EQ(max_first_run(50ms, 2s), 20s);
+  EXPECT_EQ(max_first_run(50ms, 30s), 60s);
 }
 
 TEST(ShapeTimes, TheFirstRunAndThoseAfterWarmUpDoNotCount) {
