@@ -1,10 +1,13 @@
 """`gradus drill` with level 0 on a real provider: WebGPU, on a Vulkan driver that emulates a GPU."""
 import json
+import os
 
 import pytest
 
 from server import DEMO_MODELS, SOFTWARE_GPU, WITH_SOFTWARE_GPU, run_to_end
 
+pytestmark = pytest.mark.skipif(not os.environ.get("GRADUS_LONG"),
+                                reason="shaders are compiled for minutes: ./dev test --long")
 SHORT = ("--hold", 1, "--max-hold", 1, "--cooldown", 1, "--breaker", 1, "--restart-backoff", 0.1)
 # The target sets a hung run's limit, ten times it; an emulated run takes some tens of milliseconds.
 # Each size of batch would be compiled for each of the workers.
