@@ -17,6 +17,7 @@ class SchedulingTest : public EngineTest {
     level.instances = 1;
     level.isolation = config::Isolation::kProcess;
     level.max_batch_size = max_batch;
+    level.join = config::Join::kAlways;  // what pays on this machine is not the matter here
     config_.levels = {level};
     config_.max_queue_size = max_queue;
     start_and_load();
@@ -398,7 +399,10 @@ TEST_F(SuspectTest, AfterTwoLostWorkersItIsNotTriedAgain) {
 TEST_F(SuspectTest, ASuspectRunsAlone) {
   ladder({true, true});
   for (auto& [number, level] : levels_) level->before = [] { return Result<void>(); };
-  config_.levels[0].max_batch_size = config_.levels[1].max_batch_size = 8;
+  for (config::LevelConfig& level : config_.levels) {
+    level.max_batch_size = 8;
+    level.join = config::Join::kAlways;
+  }
   start_and_load();
   Gate gate;
   std::atomic<int> inside{0};
