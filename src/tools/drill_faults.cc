@@ -118,7 +118,7 @@ std::string out_of_reach(const DrillFault& fault, const Reach& reach) {
     return "needs level 0 on the fault provider; on a running server also --control FILE, its "
            "control file (docs/fault-provider.md)";
   }
-  if (fault.taken == Taken::kLibrary && !reach.library) {
+  if (fault.taken == Taken::kLibrary && !reach.hides_library) {
     return "needs a server of the drill's own and a provider whose library it can take away";
   }
   if (fault.taken == Taken::kRestarts && !reach.restarts) {

@@ -55,9 +55,9 @@ Result<void> order_no_restart(fault::Control& control);
 
 /// What the drill can do to level 0; signals it can always send.
 struct Reach {
-  bool orders = false;    // it runs on the fault provider, with a control file of ours
-  bool library = false;   // its provider's library can be taken away
-  bool restarts = false;  // fresh workers can be kept from loading it
+  bool orders = false;         // it runs on the fault provider, with a control file of ours
+  bool hides_library = false;  // its provider's library can be taken away
+  bool restarts = false;       // fresh workers can be kept from loading it
 };
 
 std::span<const DrillFault> drill_faults();

@@ -32,7 +32,8 @@ class OwnVenue final : public Venue {
   bool is_ours() const override { return true; }
   fault::Control* control() override { return control_ ? &*control_ : nullptr; }
   Reach reach() const override {
-    return {.orders = control_.has_value(), .library = scratch_.has_library(), .restarts = true};
+    return {
+        .orders = control_.has_value(), .hides_library = scratch_.has_library(), .restarts = true};
   }
   bool same_hardware() const override { return control_.has_value(); }
 
@@ -54,7 +55,7 @@ class OwnVenue final : public Venue {
       case Taken::kNothing:
         return "";
       case Taken::kLibrary:
-        return scratch_.library_link().string();
+        return scratch_.link_to_library().string();
       case Taken::kRestarts:
         return control_ ? kNoRestart : scratch_.version_link().string();
     }

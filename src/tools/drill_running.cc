@@ -102,7 +102,8 @@ class RunningVenue final : public Venue {
   bool is_ours() const override { return false; }
   fault::Control* control() override { return control_ ? &*control_ : nullptr; }
   Reach reach() const override {
-    return {.orders = control_.has_value(), .library = false, .restarts = control_.has_value()};
+    return {
+        .orders = control_.has_value(), .hides_library = false, .restarts = control_.has_value()};
   }
   bool same_hardware() const override { return false; }
 

@@ -160,7 +160,7 @@ Result<Scratch> Scratch::make(const DrillOptions& options) {
   scratch.name_ = model->name;
   scratch.version_ = model->version;
   scratch.model_ = std::move(model->config);
-  scratch.library_ = *library;
+  scratch.provider_file_ = *library;
   scratch.files_ = fs::canonical(model->files, error);
   const fs::path models = scratch.folder_ / "models";
   if (!error) fs::create_directories(models / model->name, error);
@@ -171,7 +171,7 @@ Result<Scratch> Scratch::make(const DrillOptions& options) {
   server.worker_crash_loop_pause = kCrashLoopPause;
   if (options.restart_backoff) server.worker_restart_backoff = in_ms(*options.restart_backoff);
   if (scratch.has_library()) {
-    server.provider_libraries = {{*provider, scratch.library_link().string()}};
+    server.provider_libraries = {{*provider, scratch.link_to_library().string()}};
   }
   scratch.server_ = std::move(server);
   return scratch;
@@ -179,7 +179,7 @@ Result<Scratch> Scratch::make(const DrillOptions& options) {
 
 Scratch::Scratch(Scratch&& other) noexcept
     : folder_(std::exchange(other.folder_, {})),
-      library_(std::move(other.library_)),
+      provider_file_(std::move(other.provider_file_)),
       files_(std::move(other.files_)),
       name_(std::move(other.name_)),
       version_(std::move(other.version_)),
@@ -212,7 +212,7 @@ Result<void> Scratch::hide(const fs::path& link) {
 void Scratch::show_all() {
   std::error_code there;
   fs::create_directory_symlink(files_, version_link(), there);
-  if (has_library()) fs::create_symlink(library_, library_link(), there);
+  if (has_library()) fs::create_symlink(provider_file_, link_to_library(), there);
 }
 
 }  // namespace gradus::tools

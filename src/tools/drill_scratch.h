@@ -32,30 +32,30 @@ class Scratch {
   Result<void> write(std::optional<std::chrono::milliseconds> target, bool crash_loop);
 
   /// Takes the provider's library, or the model's files, out of a running server's reach, and back.
-  Result<void> hide_library() { return hide(library_link()); }
+  Result<void> hide_library() { return hide(link_to_library()); }
   Result<void> hide_model() { return hide(version_link()); }
   void show_all();
 
   bool on_fault_provider() const {
     return model_.levels.front().providers.front().name == kFaultProvider;
   }
-  bool has_library() const { return !library_.empty(); }  // of level 0's provider
+  bool has_library() const { return !provider_file_.empty(); }  // of level 0's provider
   const config::ModelConfig& model() const { return model_; }
   int cpu_level() const { return model_.levels[1].level; }  // the best one below level 0
   std::filesystem::path server_config() const { return folder_ / "server.yaml"; }
   std::filesystem::path control() const { return folder_ / "control"; }
   std::filesystem::path log() const { return folder_ / "server.log"; }
-  std::filesystem::path library_link() const { return folder_ / "provider.so"; }
+  std::filesystem::path link_to_library() const { return folder_ / "provider.so"; }
   std::filesystem::path version_link() const { return folder_ / "models" / name_ / version_; }
 
  private:
   explicit Scratch(std::filesystem::path folder) : folder_(std::move(folder)) {}
   static Result<void> hide(const std::filesystem::path& link);
 
-  std::filesystem::path folder_;   // empty after it was moved from
-  std::filesystem::path library_;  // what library_link() leads to
-  std::filesystem::path files_;    // what version_link() leads to
-  std::string name_;               // of the model
+  std::filesystem::path folder_;         // empty after it was moved from
+  std::filesystem::path provider_file_;  // what link_to_library() leads to
+  std::filesystem::path files_;          // what version_link() leads to
+  std::string name_;                     // of the model
   std::string version_;
   config::ServerConfig server_;
   config::ModelConfig model_;

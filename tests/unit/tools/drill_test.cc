@@ -20,7 +20,7 @@ SentRequest answered(Duration due, Duration answer, int level, bool right = true
   return {.due = at(due), .answered = at(answer), .status = 200, .level = level, .right = right};
 }
 
-constexpr Reach kAll{.orders = true, .library = true, .restarts = true};
+constexpr Reach kAll{.orders = true, .hides_library = true, .restarts = true};
 
 const DrillFault& named(std::string_view name) {
   return *std::ranges::find(drill_faults(), name, &DrillFault::name);
@@ -52,7 +52,7 @@ TEST(DrillFaults, OutOfReachAreRefusedByNameAndLeftOutOfAll) {
     return found;
   };
   EXPECT_EQ(names({}), (std::vector<std::string_view>{"kill", "stop"}));
-  EXPECT_EQ(names({.library = true, .restarts = true}),
+  EXPECT_EQ(names({.hides_library = true, .restarts = true}),
             (std::vector<std::string_view>{"kill", "stop", "nolib", "norestart"}));
   for (const char* name : {"hang", "gone", "slow"}) {
     const auto faults = parse_drill_faults(name, {});
