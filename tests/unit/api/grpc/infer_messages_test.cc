@@ -1,0 +1,222 @@
+#include "api/grpc/infer_messages.h"
+
+#include <gmock/gmock.h>
+#include <grpc_service.pb.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace gradus::api {
+namespace {
+
+using inference::InferTensorContents;
+using inference::ModelInferRequest;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+template <class T>
+std::string raw(std::vector<T> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+ModelInferRequest::InferInputTensor& add_input(ModelInferRequest& message, const char* name,
+                                               const char* datatype, std::int64_t size) {
+  auto& input = *message.add_inputs();
+  input.set_name(name);
+  input.set_datatype(datatype);
+  input.add_shape(size);
+  return input;
+}
+
+Result<serving::Request> decode(const ModelInferRequest& message) {
+  return decode_message(std::make_shared<const ModelInferRequest>(message));
+}
+
+std::string error_of(const ModelInferRequest& message) {
+  const auto decoded = decode(message);
+  if (decoded) return "";
+  EXPECT_EQ(decoded.error().code, Code::kInvalid);
+  return decoded.error().message;
+}
+
+struct TypedCase {
+  const char* datatype;
+  std::int64_t size;
+  void (*fill)(InferTensorContents&);
+  std::string bytes;  // "": refused
+  std::string error;
+};
+
+TEST(DecodeMessage, TypedContentsBecomeTheBytesOfTheirType) {
+  using C = InferTensorContents;
+  const std::vector<TypedCase> cases = {
+      {"BOOL", 2, [](C& c) { c.add_bool_contents(true), c.add_bool_contents(false); },
+       std::string("\1\0", 2), ""},
+      {"INT8", 2, [](C& c) { c.add_int_contents(-128), c.add_int_contents(127); },
+       raw<std::int8_t>({-128, 127}), ""},
+      {"INT16", 1, [](C& c) { c.add_int_contents(-32768); }, raw<std::int16_t>({-32768}), ""},
+      {"INT32", 1, [](C& c) { c.add_int_contents(-7); }, raw<std::int32_t>({-7}), ""},
+      {"INT64", 1, [](C& c) { c.add_int64_contents(-1LL << 40); }, raw<std::int64_t>({-1LL << 40}),
+       ""},
+      {"UINT8", 1, [](C& c) { c.add_uint_contents(255); }, raw<std::uint8_t>({255}), ""},
+      {"UINT16", 1, [](C& c) { c.add_uint_contents(65535); }, raw<std::uint16_t>({65535}), ""},
+      {"UINT32", 1, [](C& c) { c.add_uint_contents(7); }, raw<std::uint32_t>({7}), ""},
+      {"UINT64", 1, [](C& c) { c.add_uint64_contents(7); }, raw<std::uint64_t>({7}), ""},
+      {"FP32", 1, [](C& c) { c.add_fp32_contents(0.5F); }, raw<float>({0.5F}), ""},
+      {"FP64", 1, [](C& c) { c.add_fp64_contents(0.5); }, raw<double>({0.5}), ""},
+      {"BYTES", 2, [](C& c) { c.add_bytes_contents("ab"), c.add_bytes_contents(""); },
+       std::string("\2\0\0\0ab\0\0\0\0", 10), ""},
+      {"FP32", 0, [](C&) {}, "", ""},
+      {"INT8", 1, [](C& c) { c.add_int_contents(128); }, "", "int_contents[0] is 128"},
+      {"UINT8", 1, [](C& c) { c.add_uint_contents(256); }, "", "range of UINT8"},
+      {"FP32", 1, [](C& c) { c.add_fp64_contents(1); }, "", "takes fp32_contents"},
+      {"FP16", 1, [](C& c) { c.add_fp32_contents(1); }, "", "raw_input_contents"},
+      {"BF16", 1, [](C&) {}, "", "raw_input_contents"},
+      {"FP32", 2, [](C& c) { c.add_fp32_contents(1); }, "", "has 4 bytes"},
+      {"FP32", -1, [](C&) {}, "", "negative"},
+      {"FLOAT", 1, [](C&) {}, "", "'FLOAT'"},
+  };
+  for (const TypedCase& row : cases) {
+    SCOPED_TRACE(row.datatype + (" " + row.error));
+    ModelInferRequest message;
+    row.fill(*add_input(message, "x", row.datatype, row.size).mutable_contents());
+    if (!row.error.empty()) {
+      EXPECT_THAT(error_of(message), AllOf(HasSubstr("input 'x'"), HasSubstr(row.error)));
+      continue;
+    }
+    const auto decoded = decode(message);
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    ASSERT_EQ(decoded->inputs.size(), 1U);
+    EXPECT_EQ(text_of(decoded->inputs[0].tensor.data), row.bytes);
+    EXPECT_THAT(decoded->inputs[0].tensor.shape, ElementsAre(row.size));
+  }
+}
+
+TEST(DecodeMessage, RawContentsAreViewedWhereTheyLie) {
+  auto message = std::make_shared<ModelInferRequest>();
+  add_input(*message, "x", "FP32", 100);
+  add_input(*message, "s", "BYTES", 1);
+  message->add_raw_input_contents(raw(std::vector<float>(100, 0.25F)));
+  message->add_raw_input_contents(std::string("\1\0\0\0a", 5));
+  const void* const lies = message->raw_input_contents(0).data();
+  std::weak_ptr<ModelInferRequest> kept = message;
+  auto decoded = decode_message(std::move(message));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(decoded->inputs[0].tensor.data.data(), lies);
+  EXPECT_EQ(decoded->inputs[1].name, "s");
+  EXPECT_FALSE(kept.expired());
+  decoded = {};
+  EXPECT_TRUE(kept.expired());
+}
+
+TEST(DecodeMessage, RawAndTypedContentsDoNotMix) {
+  ModelInferRequest message;
+  add_input(message, "x", "FP32", 1);
+  add_input(message, "y", "FP32", 1).mutable_contents()->add_fp32_contents(1);
+  message.add_raw_input_contents(raw<float>({1}));
+  EXPECT_THAT(error_of(message), AllOf(HasSubstr("input 'y'"), HasSubstr("one of the two forms")));
+  message.mutable_inputs(1)->clear_contents();
+  EXPECT_THAT(error_of(message), HasSubstr("1 entries for 2 inputs"));
+  message.add_raw_input_contents(raw<double>({1}));
+  EXPECT_THAT(error_of(message), AllOf(HasSubstr("input 'y'"), HasSubstr("has 8 bytes")));
+}
+
+TEST(DecodeMessage, ParametersMeanWhatTheyMeanOverHttp) {
+  ModelInferRequest message;
+  auto& parameters = *message.mutable_parameters();
+  parameters["timeout"].set_string_param("1500");
+  parameters["priority"].set_uint64_param(2);
+  parameters["tier"].set_string_param("batch");
+  parameters["min_level"].set_int64_param(0);
+  parameters["strict"].set_bool_param(true);
+  parameters["binary_data_output"].set_bool_param(false);
+  parameters["my_own"].set_double_param(0.5);
+  message.set_model_name("m");
+  message.set_model_version("2");
+  message.set_id("7");
+  message.add_outputs()->set_name("y");
+  const auto decoded = decode(message);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(decoded->timeout, Duration(std::chrono::microseconds(1500)));
+  EXPECT_EQ(decoded->priority, 2U);
+  EXPECT_EQ(decoded->tier, config::Tier::kBatch);
+  EXPECT_EQ(decoded->max_level, 0);
+  EXPECT_EQ(decoded->model + decoded->version + decoded->id, "m27");
+  EXPECT_THAT(decoded->outputs, ElementsAre("y"));
+
+  parameters["min_level"].set_int64_param(1);
+  EXPECT_THAT(error_of(message), HasSubstr("'min_level' is 1"));
+  for (const char* name : {"timeout", "priority", "tier", "min_level", "max_level", "strict"}) {
+    message.clear_parameters();
+    (*message.mutable_parameters())[name].set_double_param(1);
+    EXPECT_THAT(error_of(message), HasSubstr(std::string("'") + name + "' must be")) << name;
+  }
+  message.clear_parameters();
+  (*message.mutable_parameters())["timeout"].set_int64_param(-1);
+  EXPECT_THAT(error_of(message), HasSubstr("[1, 31536000000000]"));
+}
+
+serving::Response two_outputs() {
+  serving::Response response{.model = "m", .version = "3", .id = "7"};
+  const std::vector<std::byte> many(10'000, std::byte{7});
+  response.outputs.push_back({"large", make_tensor(DType::kUint8, {100, 100}, many)});
+  response.outputs.push_back({"empty", make_tensor(DType::kFp32, {0}, {})});
+  response.outputs.push_back({"small", make_tensor(DType::kInt8, {1}, {std::byte{9}})});
+  response.origin = {.level = 2, .level_name = "cpu-int8", .variant = "model.int8.onnx"};
+  response.origin.degraded = true;
+  return response;
+}
+
+std::string joined(const std::vector<Segment>& pieces) {
+  std::string text;
+  for (const Segment& piece : pieces) text += text_of(piece.bytes);
+  return text;
+}
+
+void expect_two_outputs(const inference::ModelInferResponse& message) {
+  EXPECT_EQ(message.model_name() + message.model_version() + message.id(), "m37");
+  ASSERT_EQ(message.outputs_size(), 3);
+  EXPECT_EQ(message.outputs(0).datatype(), "UINT8");
+  EXPECT_THAT(message.outputs(0).shape(), ElementsAre(100, 100));
+  EXPECT_THAT(message.raw_output_contents(), ElementsAre(std::string(10'000, '\7'), "", "\t"));
+  EXPECT_EQ(message.parameters().at("level").int64_param(), 2);
+  EXPECT_EQ(message.parameters().at("variant").string_param(), "model.int8.onnx");
+  EXPECT_TRUE(message.parameters().at("degraded").bool_param());
+}
+
+TEST(EncodeMessage, LargeOutputsAreSentFromWhereTheyLie) {
+  const serving::Response response = two_outputs();
+  const auto pieces = encode_message(response, Envelope::kNone);
+  ASSERT_TRUE(pieces);
+  inference::ModelInferResponse message;
+  ASSERT_TRUE(message.ParseFromString(joined(*pieces)));
+  expect_two_outputs(message);
+  EXPECT_THAT(*pieces, Contains(testing::Field(&Segment::owner, response.outputs[0].tensor.owner)));
+}
+
+TEST(EncodeMessage, InAStreamTheAnswerIsWrapped) {
+  const auto pieces = encode_message(two_outputs(), Envelope::kStream);
+  ASSERT_TRUE(pieces);
+  inference::ModelStreamInferResponse message;
+  ASSERT_TRUE(message.ParseFromString(joined(*pieces)));
+  EXPECT_EQ(message.error_message(), "");
+  expect_two_outputs(message.infer_response());
+  ASSERT_TRUE(message.ParseFromString(joined(encode_stream_error("why", "8"))));
+  EXPECT_EQ(message.error_message() + message.infer_response().id(), "why8");
+}
+
+TEST(EncodeMessage, OutputsThatDoNotFitTheirShapeAreOurFault) {
+  serving::Response response = two_outputs();
+  response.outputs[0].tensor.shape = {99};
+  const auto pieces = encode_message(response, Envelope::kNone);
+  ASSERT_FALSE(pieces);
+  EXPECT_EQ(pieces.error().code, Code::kInternal);
+  EXPECT_THAT(pieces.error().message, HasSubstr("'large'"));
+}
+
+}  // namespace
+}  // namespace gradus::api
