@@ -8,7 +8,9 @@
 #include <iostream>
 
 #include "tools/drill.h"
+#include "tools/ladder.h"
 #include "tools/serve.h"
+#include "tools/simulate.h"
 #include "tools/worker.h"
 
 namespace {
@@ -27,9 +29,19 @@ constexpr Flag kServeFlags[] = {
     {"--http-address", "http.address", "ADDRESS", "where HTTP listens (127.0.0.1)"},
     {"--http-port", "http.port", "PORT", "HTTP port (8000); 0 picks a free one and logs it"},
     {"--http-max-input-size", "http.max_input_size", "BYTES", "largest body (67108864)"},
+    {"--grpc-address", "grpc.address", "ADDRESS", "where gRPC listens (127.0.0.1)"},
+    {"--grpc-port", "grpc.port", "PORT", "gRPC port (8001); 0 picks a free one and logs it"},
+    {"--metrics-port", "metrics.port", "PORT",
+     "port of GET /metrics (8002); 0 picks a free one and logs it"},
     {"--providers", "providers", "LIST",
      "ONNX Runtime providers allowed, best first: CUDA,CPU or full names; also ORT_PROVIDERS"},
     {"--exit-timeout-ms", "exit_timeout_ms", "MS", "grace time after SIGTERM (30000)"},
+    {"--alertmanager-url", "alerts.alertmanager_url", "URL",
+     "Alertmanager to tell of events, http://host:9093 (none)"},
+    {"--webhook-url", "alerts.webhook_url", "URL",
+     "gets each event as a JSON object; docs/alerts.md (none)"},
+    {"--admin-token-file", "admin.token_file", "FILE",
+     "whoever has the token in it may pin and disable levels; docs/operator.md (none)"},
     {"--log-level", "log_level", "LEVEL", "debug, info, warning or error (info)"},
     {"--log-format", "log_format", "FORMAT", "text or json (text)"},
 };
@@ -58,6 +70,12 @@ void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
   serve
       ->add_option("--config", options.config_file, "YAML file; docs/configuration.md has its keys")
       ->type_name("FILE");
+  serve->add_flag_function(
+      "--allow-admin-from-loopback",
+      [append](std::int64_t) {
+        append("--allow-admin-from-loopback", "admin.allow_from_loopback")({"true"});
+      },
+      "whoever calls from this machine may pin and disable levels; docs/operator.md");
   serve->add_flag("--check-config", options.check_config,
                   "print the effective configuration of server and models, and exit");
 }
@@ -100,6 +118,46 @@ void add_drill(CLI::App& app, gradus::tools::DrillOptions& options) {
   seconds("--restart-backoff", options.restart_backoff, 0.001, 30, "before a worker's restart");
 }
 
+void add_ladder(CLI::App& app, gradus::tools::LadderOptions& options) {
+  CLI::App* const ladder = app.add_subcommand(
+      "ladder",
+      "show the ladders of a running server as a table, or tell one what to do; docs/operator.md");
+  const auto text = [ladder](const char* flag, auto& value, const char* type, const char* help) {
+    return ladder->add_option(flag, value, help)->type_name(type);
+  };
+  text("model", options.model, "MODEL", "whose ladder (all)");
+  text("verb", options.verb, "VERB",
+       "pin: the level is the current one while it is ready; unpin; disable: the level gets no "
+       "requests and no probes; enable");
+  text("level", options.level, "LEVEL", "its number; unpin takes none");
+  text("--url", options.url, "URL", "the server (http://127.0.0.1:8000)");
+  text("--for", options.how_long, "TIME",
+       "of pin, 1s to 30d: 90s, 15m, 2h, 1d (until it is unpinned)");
+  text("--reason", options.reason, "TEXT", "for the status, the log and alerts");
+  text("--token-file", options.token_file, "FILE", "as the server's --admin-token-file");
+}
+
+void add_simulate(CLI::App& app, gradus::tools::SimulateOptions& options) {
+  CLI::App* const simulate = app.add_subcommand(
+      "simulate",
+      "try a policy on a load and on faults in virtual time, before production: the server's own "
+      "policy, estimates and plans; docs/simulation.md");
+  const auto text = [simulate](const char* flag, auto& value, const char* type, const char* help) {
+    return simulate->add_option(flag, value, help)->type_name(type);
+  };
+  text("--scenario", options.scenario, "NAME", "flapping, gpu-loss, gpu-slow or load-step");
+  text("--trace", options.trace, "FILE", "a scenario of your own: levels, arrivals, faults (YAML)");
+  text("--policy", options.policy, "FILE",
+       "thresholds, as below policy: in gradus.yaml (the defaults)");
+  text("--seed", options.seed, "N", "of chance (the scenario's); the same one, the same outcome");
+  text("--rule", options.rule, "NAME",
+       "gradus, or to compare: none (level 0 alone), published (level 0, then the next if that "
+       "fails or is slow), hysteresis (the ladder without plans, hedging and canary)");
+  simulate->add_flag("--compare", options.compare, "a row for each rule");
+  text("--json", options.json, "FILE", "write the report there as JSON too");
+  text("--svg", options.svg, "FILE", "draw the timeline there");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -117,6 +175,10 @@ int main(int argc, char** argv) {
   add_serve(app, serve);
   gradus::tools::DrillOptions drill;
   add_drill(app, drill);
+  gradus::tools::SimulateOptions simulate;
+  add_simulate(app, simulate);
+  gradus::tools::LadderOptions ladder;
+  add_ladder(app, ladder);
   pid_t server = 0;  // of a worker, which only a server starts: no word of it in --help
   CLI::App* const worker = app.add_subcommand("worker")->group("");
   worker->add_option("server", server)->required();
@@ -133,6 +195,10 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("drill")) {
     drill.terminal = isatty(STDIN_FILENO) == 1;
     return gradus::tools::drill(drill, std::cin, std::cout, std::cerr);
+  }
+  if (app.got_subcommand("ladder")) return gradus::tools::ladder(ladder, std::cout, std::cerr);
+  if (app.got_subcommand("simulate")) {
+    return gradus::tools::simulate(simulate, std::cout, std::cerr);
   }
   return gradus::tools::serve(serve, std::cout, std::cerr);
 }

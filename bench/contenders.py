@@ -97,7 +97,8 @@ class Gradus(HttpServer):
         """`words`: further ones of the command line; `variables`: further ones of its environment."""
         self.log = log
         with log.open("w") as stderr:
-            super().__init__([binary, "serve", "--model-repository", repository, *words, "--http-port", 0],
+            super().__init__([binary, "serve", "--model-repository", repository, *words, "--http-port", 0,
+                              "--grpc-port", 0, "--metrics-port", 0],
                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
                              env={**os.environ, **(variables or {})})
         try:

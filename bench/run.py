@@ -14,10 +14,11 @@ import headline
 import overload
 import padding
 import ratios
+import rules
 from workloads import ROOT, BenchError
 
 SUITES = {"ratios": ratios, "batching": batching, "padding": padding, "overload": overload,
-          "headline": headline}
+          "headline": headline, "rules": rules}
 
 
 def arguments():

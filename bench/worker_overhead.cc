@@ -30,8 +30,9 @@ class Nothing final : public runtime::Backend {
  public:
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
+  using Backend::run;
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) override {
+                                  std::span<const std::size_t> outputs, runtime::Stop*) override {
     if (outputs[0] == 0) return std::vector{small_};
     if (large_.data.size() != inputs[0].data.size()) {
       large_ = make_tensor(DType::kUint8, inputs[0].shape,

@@ -13,7 +13,7 @@ debian_mirror() {
 # the reason in DIR/log when nothing could be fetched.
 fetch_deb() {
   local name=$1 dir=$2 version suite sha256 mirror found
-  read -r version suite sha256 < <(awk -v n="$name" '$1 == n {print $2, $3, $4}' scripts/parts/archive.txt)
+  read -r version suite sha256 < <(awk -v n="$name" '$1 == n {print $2, $3, $4}' scripts/parts/archive*.txt)
   mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
   : >"$dir/status"
   mirror=$(debian_mirror)
@@ -49,7 +49,7 @@ fetch_deb() {
   (cd "$dir" && apt-get "${options[@]}" -q download "$name=$version") >>"$dir/log" 2>&1 || return 1
   mv "$dir/$name"_*.deb "$dir/$name.deb"
   if [[ $sha256 != - ]] && ! sha256sum --check --status <<<"$sha256  $dir/$name.deb"; then
-    die "$name $version from $mirror is not the file that scripts/parts/archive.txt pins" \
+    die "$name $version from $mirror is not the file that scripts/parts/archive*.txt pins" \
       "sha256 expected: $sha256" "sha256 found:    $(sha256sum <"$dir/$name.deb" | cut -d' ' -f1)"
   fi
   echo "$version" >"$dir/version"

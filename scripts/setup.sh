@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # setup.sh PART...: makes this machine able to do what the parts name; quick when it already is.
 #   build  compiler, libraries (Debian packages)     runtime  ONNX Runtime in build/deps/onnxruntime
-#   test   test tools (Debian packages)              gpu      the software GPU in build/deps/software-gpu
+#   test   test tools (Debian packages), Alertmanager in build/deps/alertmanager
+#   gpu    the software GPU in build/deps/software-gpu
 #   bench  npm (Debian package)                      lint     clang and clang-tidy (Debian packages)
 # Packages and their reasons are in scripts/parts/. It writes below build/ and, for Debian packages, calls apt-get.
 set -euo pipefail
@@ -14,6 +15,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/onnxruntime.sh
 # shellcheck source=scripts/software_gpu.sh
 . scripts/software_gpu.sh
+# shellcheck source=scripts/alertmanager.sh
+. scripts/alertmanager.sh
 
 as_root() {
   if ((EUID == 0)); then "$@"; else sudo "$@"; fi
@@ -78,6 +81,9 @@ main() {
   fi
   if [[ $parts == *" gpu "* ]] && ! software_gpu_ready "$deps/software-gpu"; then
     fetch_software_gpu "$deps/software-gpu"
+  fi
+  if [[ $parts == *" test "* ]] && ! alertmanager_ready "$deps/alertmanager"; then
+    fetch_alertmanager "$deps/alertmanager"
   fi
 }
 

@@ -12,6 +12,7 @@ enum class Code {
   kNotFound,     // no such model, version or path
   kOverloaded,   // refused for want of room; later it may work
   kDeadline,     // the deadline passed first
+  kCancelled,    // nobody waits for it any more
   kUnavailable,  // nothing that may answer can answer now
   kInternal,     // our fault, or a backend's
   kWorkerLost,   // the worker that ran it was lost; the run may be why

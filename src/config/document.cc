@@ -1,4 +1,6 @@
 // docs/configuration.md: a hand-written introduction, then one table of keys for each struct.
+#include <algorithm>
+#include <initializer_list>
 #include <ostream>
 
 #include "config/load.h"
@@ -20,7 +22,8 @@ keys are errors, values out of bounds are refused, and every fault of a file is 
     models/x/gradus.yaml: levels[1].max_batch_size = 0: must be in [1, 1024]
 
 `gradus serve --check-config` prints the effective values of the server and of every model, in a form
-that loads again. A broken model never stops the others; it shows its faults as its reason.
+that loads again, but for the secrets that URLs may hold, which it masks. A broken model never stops
+the others; it shows its faults as its reason.
 
 A server's file:
 
@@ -109,10 +112,10 @@ std::string default_of(const Field<S>& field, const S& fresh) {
 
 template <class S>
 void append_rows(std::ostream& out, const Fields<S>& fields, std::string_view prefix,
-                 std::string_view left_out) {
+                 std::initializer_list<std::string_view> left_out = {}) {
   const S fresh;
   for (const Field<S>& field : fields) {
-    if (field.key == left_out) continue;
+    if (std::ranges::find(left_out, field.key) != left_out.end()) continue;
     out << "| " << code(std::string(prefix) + field.key) << " | " << cell(field.must) << " | "
         << default_of(field, fresh) << " | " << cell(field.help) << " |\n";
   }
@@ -158,15 +161,19 @@ void document(std::ostream& out) {
   append_providers(out);
 
   append_heading(out, "Keys of the server's file");
-  append_rows(out, server_fields(), "", "http");
-  append_rows(out, http_fields(), "http.", "");
+  append_rows(out, server_fields(), "", {"admin", "alerts", "grpc", "http", "metrics"});
+  append_rows(out, http_fields(), "http.");
+  append_rows(out, grpc_fields(), "grpc.");
+  append_rows(out, metrics_fields(), "metrics.");
+  append_rows(out, alerts_fields(), "alerts.");
+  append_rows(out, admin_fields(), "admin.");
   append_heading(out, "Keys of `gradus.yaml`");
-  append_rows(out, model_fields(), "", "policy");
+  append_rows(out, model_fields(), "", {"policy"});
   out << "| `policy` | a map of keys | | thresholds of the policy, below |\n";
   append_heading(out, "Keys of a level");
-  append_rows(out, level_fields(), "", "");
+  append_rows(out, level_fields(), "");
   append_heading(out, "Keys of `policy`");
-  append_rows(out, policy_fields(), "", "");
+  append_rows(out, policy_fields(), "");
 }
 
 }  // namespace gradus::config

@@ -1,5 +1,6 @@
 // From files, flags and environment to checked structs, and back to text. Values are refused, never
-// clamped; what is printed loads again to the same values. Pure but for reading the named files.
+// clamped; what is printed loads again to the same values, but for URLs' secrets, which it masks.
+// Pure but for reading the named files.
 #pragma once
 #include <filesystem>
 #include <optional>

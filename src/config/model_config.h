@@ -52,6 +52,7 @@ struct ModelConfig {
   bool wants_gpu = true;  // some level is a GPU level; if not, lacking a GPU is no degradation
   PolicyConfig policy;
   std::chrono::milliseconds default_timeout{10'000};  // 1 ms..24 h
+  bool admission = true;  // what would be too late by the estimates is refused at once
   std::uint32_t max_queue_size =
       0;  // requests waiting for one level, 0..1'000'000; 0: the server's
   std::uint32_t priority_levels = 0;  // values of the parameter `priority`; 0: three tiers

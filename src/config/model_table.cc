@@ -286,6 +286,9 @@ const Fields<ModelConfig>& model_fields() {
        read_levels, show_levels, "the default ladder"},
       milliseconds("default_timeout_ms", &ModelConfig::default_timeout, 1, 24 * kHour,
                    "deadline of a request that gives none"),
+      boolean("admission", &ModelConfig::admission,
+              "a request that no level would answer in time, by the estimates, is refused at once "
+              "(429); false: it waits for its deadline (504)"),
       integer("max_queue_size", &ModelConfig::max_queue_size, 0, 1'000'000,
               "requests waiting for one level; 0: the server's `max_queue_size`"),
       integer("priority_levels", &ModelConfig::priority_levels, 0, 1'000'000,

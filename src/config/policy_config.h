@@ -29,6 +29,9 @@ struct PolicyConfig {
   Ms overload_for{1'000};                // … for so long
   double overload_planned_below = 0.10;  // or so many requests planned below the current level
 
+  // Plans.
+  double hedge_share = 0.05;  // runs that hedging may add, as a share of the requests
+
   // Breaker.
   Ms breaker_open{60'000};  // until one trial is let through
 

@@ -47,6 +47,9 @@ const Fields<PolicyConfig>& policy_fields() {
       number("overload_planned_below", &P::overload_planned_below, kShare,
              "or more than this share of requests planned below the current level"),
 
+      number("hedge_share", &P::hedge_share, {0, 1},
+             "runs beside one that is late already, as a share of the requests; 0: none"),
+
       milliseconds("breaker_open_ms", &P::breaker_open, 1, kDay,
                    "until an open breaker lets one trial through"),
 
@@ -61,7 +64,7 @@ const Fields<PolicyConfig>& policy_fields() {
              "live traffic in the first canary stage; at most `canary_second_share`"),
       number("canary_second_share", &P::canary_second_share, kShare, "… in the second stage"),
       milliseconds("canary_stage_min_ms", &P::canary_stage_min, 0, kDay,
-                   "a stage's least time; at most `canary_stage_max_ms`"),
+                   "a stage's least time; at most `canary_stage_max_ms`; 0: no canary"),
       integer("canary_good_answers", &P::canary_good_answers, 1, 1'000'000,
               "good answers that end a stage"),
       milliseconds("canary_stage_max_ms", &P::canary_stage_max, 1, kDay,

@@ -23,9 +23,42 @@ struct HttpConfig {
   bool operator==(const HttpConfig&) const = default;
 };
 
+struct GrpcConfig {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8001;                  // 0: any free port
+  std::uint32_t max_input_size = 2147483647;  // bytes of one message; gRPC has no larger ones
+  bool operator==(const GrpcConfig&) const = default;
+};
+
+/// Who is told of events; docs/alerts.md.
+struct AlertsConfig {
+  std::string alertmanager_url;              // without /api/v2/alerts; empty: none
+  std::string webhook_url;                   // empty: none
+  std::chrono::milliseconds timeout{5'000};  // of one try, until it is answered
+  std::chrono::milliseconds resend{60'000};  // Alertmanager is told again of what still fires
+  bool operator==(const AlertsConfig&) const = default;
+};
+
+struct MetricsConfig {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8002;  // 0: any free port
+  bool operator==(const MetricsConfig&) const = default;
+};
+
+/// Who may change how the server behaves; docs/operator.md. By default nobody.
+struct AdminConfig {
+  std::string token_file;  // whose bearer token allows it; empty: none
+  bool allow_from_loopback = false;
+  bool operator==(const AdminConfig&) const = default;
+};
+
 struct ServerConfig {
   std::vector<std::string> model_repositories;
   HttpConfig http;
+  GrpcConfig grpc;
+  MetricsConfig metrics;
+  AlertsConfig alerts;
+  AdminConfig admin;
   std::chrono::milliseconds exit_timeout{30'000};     // grace time of a drain
   std::optional<std::vector<std::string>> providers;  // full names, in order; nothing: the default
   std::map<std::string, std::string> provider_libraries;  // provider name -> absolute path

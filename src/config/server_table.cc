@@ -1,11 +1,14 @@
 #include <algorithm>
 
+#include "config/http_url.h"
 #include "config/tables.h"
 
 namespace gradus::config {
 namespace {
 
+using A = AlertsConfig;
 using H = HttpConfig;
+using M = MetricsConfig;
 using S = ServerConfig;
 
 constexpr std::int64_t kHour = 3'600'000;  // ms
@@ -35,6 +38,16 @@ void read_repositories(const Value& value, Reader& reader, S& out) {
   out.model_repositories = std::move(read);
 }
 
+// Not shown whole: it may hold secrets.
+Field<A> url(std::string key, std::string A::*member, std::string help) {
+  Field<A> field = text(std::move(key), member, is_http_url, kHttpUrl, std::move(help));
+  field.show = [member](const A& in) {
+    return (in.*member).empty() ? Value{} : Value::string(masked_url(in.*member));
+  };
+  field.default_text = "none";
+  return field;
+}
+
 Value show_texts(const std::vector<std::string>& texts) {
   Value list = Value::list();
   for (const std::string& text : texts) list.items.push_back(Value::string(text));
@@ -61,6 +74,59 @@ const Fields<H>& http_fields() {
   return fields;
 }
 
+const Fields<GrpcConfig>& grpc_fields() {
+  using G = GrpcConfig;
+  static const Fields<G> fields = {
+      text("address", &G::address, is_address, "an address to listen on",
+           "0.0.0.0 or :: for every interface"),
+      integer("port", &G::port, 0, 65535, "0: any free port; the log says which"),
+      integer("max_input_size", &G::max_input_size, 1, 2'147'483'647, "bytes of one message"),
+  };
+  return fields;
+}
+
+const Fields<A>& alerts_fields() {
+  static const Fields<A> fields = {
+      url("alertmanager_url", &A::alertmanager_url,
+          "Alertmanager, without /api/v2/alerts: `http://host:9093`"),
+      url("webhook_url", &A::webhook_url, "gets each event as one JSON object (docs/alerts.md)"),
+      milliseconds("timeout_ms", &A::timeout, 1, 60'000, "for one try, connecting included"),
+      milliseconds("resend_ms", &A::resend, 100, kHour,
+                   "Alertmanager is told again of what still fires; it forgets what it has not "
+                   "heard of for four times as long"),
+  };
+  return fields;
+}
+
+const Fields<AdminConfig>& admin_fields() {
+  static const Fields<AdminConfig> fields = {
+      {"token_file", "a file's path",
+       "whoever has the token in this file may change the state of ladders "
+       "([operator.md](operator.md)); no other user may read it",
+       [](const Value& value, Reader& reader, AdminConfig& out) {
+         if (read_text(value, "a file's path", reader, out.token_file) && out.token_file.empty()) {
+           reader.refuse(value, "must be a file's path");
+         }
+       },
+       [](const AdminConfig& in) {
+         return in.token_file.empty() ? Value{} : Value::string(in.token_file);
+       },
+       "none"},
+      boolean("allow_from_loopback", &AdminConfig::allow_from_loopback,
+              "so may whoever calls from 127.0.0.0/8 or ::1"),
+  };
+  return fields;
+}
+
+const Fields<M>& metrics_fields() {
+  static const Fields<M> fields = {
+      text("address", &M::address, is_address, "an address to listen on",
+           "0.0.0.0 or :: for every interface"),
+      integer("port", &M::port, 0, 65535, "0: any free port; the log says which"),
+  };
+  return fields;
+}
+
 const Fields<S>& server_fields() {
   // `provider_libraries` stands before `providers`, which may use its names.
   static const Fields<S> fields = {
@@ -68,6 +134,10 @@ const Fields<S>& server_fields() {
        "folders of models; relative paths start at the working directory", read_repositories,
        [](const S& in) { return show_texts(in.model_repositories); }, "required, here or by flag"},
       group("http", &S::http, http_fields(), "the HTTP listener"),
+      group("grpc", &S::grpc, grpc_fields(), "the gRPC listener"),
+      group("metrics", &S::metrics, metrics_fields(), "where `GET /metrics` is answered"),
+      group("alerts", &S::alerts, alerts_fields(), "who is told of events"),
+      group("admin", &S::admin, admin_fields(), "who may change the state of ladders"),
       milliseconds("exit_timeout_ms", &S::exit_timeout, 0, kHour,
                    "grace time of a drain after SIGTERM"),
       {"provider_libraries", "a map of provider names to absolute paths",

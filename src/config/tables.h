@@ -22,6 +22,10 @@ const Fields<LevelConfig>& default_level_fields();
 const Fields<ModelConfig>& model_fields();
 
 const Fields<HttpConfig>& http_fields();
+const Fields<GrpcConfig>& grpc_fields();
+const Fields<MetricsConfig>& metrics_fields();
+const Fields<AlertsConfig>& alerts_fields();
+const Fields<AdminConfig>& admin_fields();
 const Fields<ServerConfig>& server_fields();
 
 /// The providers of one level: one name, a list in one text, or a list of names and

@@ -26,6 +26,8 @@ const char* to_string(Cause cause) {
       return "overload";
     case Cause::kLeftOut:
       return "left_out";
+    case Cause::kPinned:
+      return "pinned";
   }
   std::abort();
 }

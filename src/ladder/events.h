@@ -40,6 +40,18 @@ struct LeftOut {
   std::string reason;
 };
 
+/// An operator wants this level, which is ready, to be the current one until then.
+struct Pinned {
+  int level;
+  TimePoint at;
+  TimePoint until;     // TimePoint::max(): until Unpinned
+  std::string reason;  // may be empty
+};
+
+struct Unpinned {
+  TimePoint at;
+};
+
 /// One execution (a batch) ended. `ok` is false only if the level could not answer: a bad request,
 /// a refusal of our own and a client's cancel are no outcomes.
 struct Outcome {
@@ -101,6 +113,7 @@ enum class Cause {
   kSlow,
   kOverload,
   kLeftOut,  // skipped, disabled, or loaded anew
+  kPinned,   // an operator says so
 };
 
 /// For logs and metrics: `started`, `hard_loss`, …

@@ -14,4 +14,8 @@ namespace gradus::ladder {
 /// broken and relapses counted.
 Transition move_to(State& state, std::optional<std::size_t> to, Cause cause, std::string evidence);
 
+/// Ends the canary, if there is one. A failure was forgiven for its sake only: then its hold starts
+/// again.
+void end_canary(State& state);
+
 }  // namespace gradus::ladder

@@ -15,6 +15,7 @@ namespace gradus::ladder {
 class PlannedBelow {
  public:
   static constexpr std::uint32_t kLeastRequests = 10;
+  static constexpr std::chrono::seconds kSpan{10};
 
   void note(bool below, TimePoint at) {
     Second& second = seconds_[slot_of(at)];
@@ -27,24 +28,24 @@ class PlannedBelow {
     std::uint32_t requests = 0;
     std::uint32_t below = 0;
   };
-  Counts counts(TimePoint at) const {
+  Counts counts(TimePoint at, std::chrono::seconds span = kSpan) const {
     Counts counts;
     for (const Second& second : seconds_) {
-      if (second.begins + kSpan <= begin_of(at)) continue;
+      if (second.begins + span <= begin_of(at)) continue;
       counts.requests += second.requests;
       counts.below += second.below;
     }
     return counts;
   }
 
+  /// And it goes on: some of the present second or of the one before were below.
   bool too_many(TimePoint at, const config::PolicyConfig& policy) const {
     const Counts now = counts(at);
-    return now.requests >= kLeastRequests &&
+    return counts(at, std::chrono::seconds(2)).below > 0 && now.requests >= kLeastRequests &&
            now.below > policy.overload_planned_below * now.requests;
   }
 
  private:
-  static constexpr std::chrono::seconds kSpan{10};
   struct Second {
     std::chrono::seconds begins{};
     std::uint32_t requests = 0;

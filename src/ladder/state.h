@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "config/policy_config.h"
 #include "ladder/breaker.h"
+#include "ladder/canary.h"
 #include "ladder/hold.h"
 #include "ladder/overload.h"
 #include "ladder/planned_below.h"
@@ -90,17 +91,28 @@ struct LevelState {
   TimePoint good_at{};  // last answer or good probe that counts; warming up is one
 };
 
+/// An operator's wish: this level is the current one while it is ready.
+struct Pin {
+  std::size_t level;  // index
+  TimePoint until;    // TimePoint::max(): for ever
+  std::string reason;
+};
+
 struct State {
   config::PolicyConfig policy;
   std::vector<LevelState> levels;      // best first
   std::optional<std::size_t> current;  // index; nothing: no level can answer
   TimePoint start{};
-  TimePoint now{};             // the latest time told
-  TimePoint cooldown_until{};  // no soft demotion before
-  Overload overload;           // of the current level
-  PlannedBelow planned_below;  // the current level, for want of time
-  bool saturated = false;      // slow or overloaded, and no lower level would do better
-  bool served_before = false;  // some level was current once
+  TimePoint now{};                     // the latest time told
+  TimePoint cooldown_until{};          // no soft demotion before
+  Overload overload;                   // of the current level
+  PlannedBelow planned_below;          // the current level, for want of time
+  bool saturated = false;              // slow or overloaded, and no lower level would do better
+  std::optional<Canary> canary;        // the level that is about to be promoted
+  std::string last_canary;             // how the last one failed, for people
+  std::optional<TimePoint> routed_at;  // the last request
+  std::optional<Pin> pin;              // an operator's
+  bool served_before = false;          // some level was current once
 };
 
 /// @param levels 1 to kMaxLevels, ascending by number (gaps are fine), targets over 0; else

@@ -21,7 +21,11 @@ LevelStatus status_of(const State& state, std::size_t index, TimePoint at) {
                      .served = level.served,
                      .failed = level.failed,
                      .relapses = level.relapses.count(at, state.policy),
+                     .canary_share = {},
                      .promotion_from = {}};
+  if (state.canary && state.canary->level() == index) {
+    status.canary_share = state.canary->share(state.policy);
+  }
   if (!level.breaker.closed()) status.next_trial = level.breaker.next_trial();
   if (level.ready() && better_than_current(state, index)) {
     const TimePoint held = level.hold.since().value_or(at) + state.policy.hold;
@@ -73,7 +77,16 @@ Status status(const State& state, TimePoint at) {
                 .saturated = state.saturated,
                 .urgent = urgent(state, at),
                 .cooldown_until = {},
+                .pinned = {},
+                .pinned_until = {},
+                .pin_reason = {},
+                .last_canary = state.last_canary,
                 .levels = {}};
+  if (state.pin && at < state.pin->until) {
+    status.pinned = state.levels[state.pin->level].number;
+    if (state.pin->until != TimePoint::max()) status.pinned_until = state.pin->until;
+    status.pin_reason = state.pin->reason;
+  }
   if (state.current) status.current = state.levels[*state.current].number;
   if (at < state.cooldown_until) status.cooldown_until = state.cooldown_until;
   for (std::size_t i = 0; i < state.levels.size(); ++i) {

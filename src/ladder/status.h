@@ -36,6 +36,8 @@ struct LevelStatus {
   std::uint64_t served;         // executions that answered
   std::uint64_t failed;         // executions that failed
   std::uint32_t relapses;
+  /// Of the level that is about to be promoted: the share of live traffic that it gets.
+  std::optional<double> canary_share;
   /// Of a ready level that is better than the current one: no promotion before, if all goes well.
   std::optional<TimePoint> promotion_from;
 };
@@ -46,6 +48,10 @@ struct Status {
   bool saturated;
   bool urgent;
   std::optional<TimePoint> cooldown_until;  // while it lasts
+  std::optional<int> pinned;                // by an operator, ready or not …
+  std::optional<TimePoint> pinned_until;    // … until then; nothing: until it is unpinned
+  std::string pin_reason;                   // … because
+  std::string last_canary;                  // how the last canary failed; empty: none did
   std::vector<LevelStatus> levels;          // best first
 };
 

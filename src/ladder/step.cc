@@ -1,7 +1,8 @@
 #include "ladder/step.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "ladder/climb.h"
 #include "ladder/fall.h"
@@ -14,9 +15,26 @@ using Move = std::optional<Transition>;
 
 void pass_time(State& state, TimePoint at) { state.now = std::max(state.now, at); }
 
-/// Up before down: a level that may climb need not fall first.
+/// The level that is pinned and ready, if there is one.
+std::optional<std::size_t> pinned_level(State& state) {
+  if (state.pin && state.now >= state.pin->until) state.pin.reset();
+  if (!state.pin || !state.levels[state.pin->level].ready()) return std::nullopt;
+  return state.pin->level;
+}
+
+Move move_to_pinned(State& state, std::size_t index) {
+  end_canary(state);
+  if (state.current == index) return std::nullopt;
+  std::string evidence = "level " + std::to_string(state.levels[index].number) + " is pinned";
+  if (!state.pin->reason.empty()) evidence += ": " + state.pin->reason;
+  return move_to(state, index, Cause::kPinned, std::move(evidence));
+}
+
+/// An operator's word goes before all that is soft; then up before down: a level that may climb
+/// need not fall first.
 Move settle(State& state) {
   if (!state.current) return std::nullopt;
+  if (const auto pinned = pinned_level(state)) return move_to_pinned(state, *pinned);
   if (Move up = climb(state)) return up;
   if (state.now < state.cooldown_until) return std::nullopt;
   return fall_for_failures(state);
@@ -31,6 +49,7 @@ Move leave(State& state, std::size_t index, Condition condition, Cause cause,
   level.counts_from = state.now;
   level.hold.break_off();
   level.last_probe_ok = false;
+  if (state.canary && state.canary->level() == index) end_canary(state);
   if (state.current != index) return std::nullopt;
   return fall_hard(state, cause, reason);
 }
@@ -74,6 +93,7 @@ Move step(State& state, const Ready& event) {
     return move_to(state, index, state.served_before ? Cause::kReturned : Cause::kStarted,
                    evidence);
   }
+  if (const auto pinned = pinned_level(state)) return move_to_pinned(state, *pinned);
   if (first_time && index < *state.current) return move_to(state, index, Cause::kArrived, evidence);
   return std::nullopt;
 }
@@ -104,6 +124,18 @@ Move step(State& state, const LeftOut& event) {
   return leave(state, index_of(state, event.level), condition, Cause::kLeftOut, event.reason);
 }
 
+Move step(State& state, const Pinned& event) {
+  pass_time(state, event.at);
+  state.pin = Pin{index_of(state, event.level), event.until, event.reason};
+  return settle(state);
+}
+
+Move step(State& state, const Unpinned& event) {
+  pass_time(state, event.at);
+  state.pin.reset();
+  return settle(state);
+}
+
 Move step(State& state, const Outcome& event) {
   pass_time(state, event.ended);
   const std::size_t index = index_of(state, event.level);
@@ -122,14 +154,20 @@ Move step(State& state, const Outcome& event) {
   if (!level.ready() || event.begun < level.counts_from) return std::nullopt;
 
   level.window.add({state.now, event.run, event.queue, event.ok, false, steady});
+  const bool is_canary = state.canary && state.canary->level() == index;
   if (event.ok) {
     level.forget_failures();
     level.breaker.succeed(event.begun);
     prove(level, event.begun, state);
+    if (is_canary) state.canary->answered(steady && event.queue + event.run > level.target);
   } else {
     ++level.failures_in_row;
-    level.hold.break_off();
     fail_once_more(level, state);
+    if (is_canary) {
+      state.canary->failed();
+    } else {
+      level.hold.break_off();
+    }
   }
   if (state.current == index) {
     state.overload.note(event.queue, state.now, level.target, state.policy);
@@ -154,6 +192,7 @@ Move step(State& state, const Probe& event) {
   if (event.ok) {
     level.bad_probes_in_row = 0;
     prove(level, begun, state);
+    if (state.canary && state.canary->level() == index) state.canary->probe_succeeded();
   } else {
     level.hold.break_off();
     if (state.current == index) {
@@ -168,7 +207,9 @@ Move step(State& state, const Tick& event) {
   pass_time(state, event.at);
   for (LevelState& level : state.levels) level.window.expire(state.now);
   if (Move move = settle(state)) return move;
-  if (!state.current || state.now < state.cooldown_until) return std::nullopt;
+  if (!state.current || state.now < state.cooldown_until || pinned_level(state)) {
+    return std::nullopt;
+  }
   return fall_for_time(state);
 }
 

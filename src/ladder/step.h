@@ -17,6 +17,8 @@ std::optional<Transition> step(State& state, const Ready& event);
 std::optional<Transition> step(State& state, const Loading& event);
 std::optional<Transition> step(State& state, const Lost& event);
 std::optional<Transition> step(State& state, const LeftOut& event);
+std::optional<Transition> step(State& state, const Pinned& event);
+std::optional<Transition> step(State& state, const Unpinned& event);
 /// For every execution: constant time, no allocation once its window and its shapes are known.
 std::optional<Transition> step(State& state, const Outcome& event);
 std::optional<Transition> step(State& state, const Probe& event);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "runtime/stop.h"
 #include "tensor/tensor.h"
 
 namespace gradus::runtime {
@@ -43,13 +44,20 @@ struct Backend {
   /// Runs once and blocks. Any thread, concurrently with itself; the caller bounds how many.
   /// @param inputs one for each input of the signature, in its order; row-major, borrowed
   /// @param outputs indices into signature().outputs, in the order wanted; at least one
+  /// @param stop borrowed; null: nobody ends it. Where a run cannot be ended it has no effect
   /// @return tensors in the order of `outputs`, in the runtime's own memory;
   ///   kInvalid: the model refused these inputs (name, shape, type);
   ///   kUnavailable: the device or provider failed, another level may answer;
   ///   kWorkerLost: as kUnavailable, and perhaps for what these inputs did to a worker process;
+  ///   kCancelled: `stop` was asked for, and the run could be ended;
   ///   kInternal: anything else that went wrong while running
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                          std::span<const std::size_t> outputs) = 0;
+                                          std::span<const std::size_t> outputs, Stop* stop) = 0;
+  /// The same of a run that nobody ends.
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  std::span<const std::size_t> outputs) {
+    return run(inputs, outputs, nullptr);
+  }
 };
 
 }  // namespace gradus::runtime

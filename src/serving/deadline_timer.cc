@@ -10,13 +10,15 @@ DeadlineTimer::DeadlineTimer(const Clock& clock) : clock_(clock), thread_([this]
   pthread_setname_np(thread_.native_handle(), "deadlines");
 }
 
-DeadlineTimer::~DeadlineTimer() {
+DeadlineTimer::~DeadlineTimer() { stop(); }
+
+void DeadlineTimer::stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   // A waiter that dies here may cancel its ticket: not in the map that is just being destroyed.
   std::map<Ticket, std::shared_ptr<Waiter>> let_go;
   {
@@ -26,15 +28,16 @@ DeadlineTimer::~DeadlineTimer() {
   let_go.clear();
 }
 
-DeadlineTimer::Ticket DeadlineTimer::add(TimePoint deadline, std::shared_ptr<Waiter> waiter) {
-  Ticket ticket{deadline, 0};
+DeadlineTimer::Ticket DeadlineTimer::add(TimePoint at, std::shared_ptr<Waiter> waiter) {
+  Ticket ticket{at, 0};
   bool wake = false;
   {
     const MutexLock lock(mutex_);
+    if (stopping_) return ticket;
     ticket.number = next_number_++;
     waiting_.emplace_hint(waiting_.end(), ticket, std::move(waiter));
-    wake = deadline < wakes_at_;
-    if (wake) wakes_at_ = deadline;
+    wake = at < wakes_at_;
+    if (wake) wakes_at_ = at;
   }
   if (wake) changed_.notify_one();
   return ticket;
@@ -43,10 +46,10 @@ DeadlineTimer::Ticket DeadlineTimer::add(TimePoint deadline, std::shared_ptr<Wai
 void DeadlineTimer::cancel(const Ticket& ticket) {
   std::shared_ptr<Waiter> let_go;  // outlives the lock
   const MutexLock lock(mutex_);
-  const auto at = waiting_.find(ticket);
-  if (at == waiting_.end()) return;
-  let_go = std::move(at->second);
-  waiting_.erase(at);
+  const auto found = waiting_.find(ticket);
+  if (found == waiting_.end()) return;
+  let_go = std::move(found->second);
+  waiting_.erase(found);
 }
 
 void DeadlineTimer::watch() {
@@ -62,18 +65,18 @@ void DeadlineTimer::watch() {
           continue;
         }
         const auto first = waiting_.begin();
-        const Duration left = first->first.deadline - clock_.now();
+        const Duration left = first->first.at - clock_.now();
         if (left <= Duration::zero()) {
           due = std::move(first->second);
           waiting_.erase(first);
           break;
         }
         // Not woken when that ticket is cancelled: most are, long before their deadline.
-        wakes_at_ = first->first.deadline;
+        wakes_at_ = first->first.at;
         changed_.wait_for(mutex_, left);
       }
     }
-    due->expire();
+    due->due();
   }
 }
 

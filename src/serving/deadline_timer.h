@@ -1,5 +1,6 @@
-// Calls back when a request's deadline passes, wherever the request is then: waiting, running, or
-// between two levels. One thread for all requests.
+// Calls back at a time that a request asked for: its deadline, wherever it is then (waiting,
+// running, or between two levels), or the moment to look whether another level should start. One
+// thread for all requests.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -14,14 +15,14 @@ namespace gradus::serving {
 
 class DeadlineTimer {
  public:
-  /// What waits for its deadline; `expire` is called on the timer's thread, under no lock.
+  /// `due` is called on the timer's thread, under no lock.
   struct Waiter {
     virtual ~Waiter() = default;
-    virtual void expire() = 0;
+    virtual void due() = 0;
   };
 
   struct Ticket {
-    TimePoint deadline{};
+    TimePoint at{};
     std::uint64_t number = 0;
     auto operator<=>(const Ticket&) const = default;
   };
@@ -31,10 +32,14 @@ class DeadlineTimer {
   DeadlineTimer(const DeadlineTimer&) = delete;
   DeadlineTimer& operator=(const DeadlineTimer&) = delete;
 
-  /// Any thread. Keeps the waiter alive until it expires or its ticket is cancelled.
-  Ticket add(TimePoint deadline, std::shared_ptr<Waiter> waiter);
+  /// Nothing is due any more, and what waits is let go: from then on add() and cancel() do nothing.
+  /// Not on the timer's thread.
+  void stop();
 
-  /// Does nothing when the ticket has expired already.
+  /// Any thread. Keeps the waiter alive until it is due or its ticket is cancelled.
+  Ticket add(TimePoint at, std::shared_ptr<Waiter> waiter);
+
+  /// Does nothing when the ticket was due already.
   void cancel(const Ticket& ticket);
 
  private:

@@ -42,7 +42,8 @@ const runtime::Backend& DeviceGroup::first() const {
 }
 
 Result<std::vector<Tensor>> DeviceGroup::run(std::span<const TensorView> inputs,
-                                             std::span<const std::size_t> outputs) {
+                                             std::span<const std::size_t> outputs,
+                                             runtime::Stop* stop) {
   Roster& roster = *roster_;
   std::optional<std::size_t> chosen;
   {
@@ -64,7 +65,7 @@ Result<std::vector<Tensor>> DeviceGroup::run(std::span<const TensorView> inputs,
     }
     ++roster.seats_[*chosen].running;
   }
-  auto result = members_[*chosen]->run(inputs, outputs);
+  auto result = members_[*chosen]->run(inputs, outputs, stop);
   {
     const MutexLock lock(roster.mutex_);
     --roster.seats_[*chosen].running;

@@ -45,10 +45,12 @@ class DeviceGroup final : public runtime::Backend {
 
   const runtime::Signature& signature() const override { return first().signature(); }
   const std::vector<runtime::Placement>& placement() const override { return first().placement(); }
+  using Backend::run;
   /// As Backend::run; waits while every living device has all the runs that it may.
   /// kUnavailable also: no device lives.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) override;
+                                  std::span<const std::size_t> outputs,
+                                  runtime::Stop* stop) override;
 
  private:
   const runtime::Backend& first() const;

@@ -9,7 +9,9 @@
 #include "base/result.h"
 #include "config/model_config.h"
 #include "config/server_config.h"
+#include "metrics/exposition.h"
 #include "runtime/backend.h"
+#include "serving/operator.h"
 #include "serving/request.h"
 
 namespace gradus::serving {
@@ -31,6 +33,8 @@ class Engine {
   /// count: they never stop the others.)
   virtual bool ready() const = 0;
 
+  /// Of all models of the repositories, also of those that cannot be served; sorted.
+  virtual std::vector<std::string> model_names() const = 0;
   /// kNotFound: no such model or version. kUnavailable: it has no level that can answer (the
   /// reason).
   virtual Result<void> model_ready(std::string_view model, std::string_view version) const = 0;
@@ -38,14 +42,25 @@ class Engine {
   /// The ladder's status as JSON (docs/ladder.md).
   virtual Result<std::string> ladder_json(std::string_view model,
                                           std::string_view version) const = 0;
+  /// Does what an operator says, and logs it; returns the ladder's status afterwards. kInvalid: no
+  /// such level. kUnavailable: it cannot be done now, and why.
+  virtual Result<std::string> command(std::string_view model, std::string_view version,
+                                      const LadderCommand& command) = 0;
   /// The worker processes' status as JSON (docs/ladder.md).
   virtual std::string workers_json() const = 0;
+  /// What Prometheus reads (docs/metrics.md).
+  /// @param receivers of alerts, which the engine itself does not know
+  virtual std::string metrics_text(std::vector<metrics::ReceiverView> receivers) const = 0;
+
+  /// Counts a request that its transport refused before `infer`, so that metrics miss none.
+  virtual void refused(std::string_view model, std::string_view version, Code code) = 0;
 
   /// Checks the request against the model, then answers from the best level that can, or fails:
   /// kInvalid, kNotFound, kOverloaded (queue full, or no level makes the deadline), kDeadline,
-  /// kUnavailable, kInternal (a suspect). Does not block; but a model that is known to take next to
-  /// nothing may be run before this returns.
-  virtual void infer(Request request, Done done) = 0;
+  /// kCancelled, kUnavailable, kInternal (a suspect). Does not block; but a model that is known to
+  /// take next to nothing may be run before this returns.
+  /// @return expired if it was answered already
+  virtual Ticket infer(Request request, Done done) = 0;
 };
 
 }  // namespace gradus::serving

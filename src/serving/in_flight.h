@@ -1,76 +1,109 @@
-// One request on its way down the ladder: it waits for a level, runs there, alone or with others,
-// and on failure goes on to the next one, until it is answered once, by a level or by its deadline.
+// One request on its way down the ladder: an attempt on a level; on failure one on the next level;
+// a second one beside the first where that would come too late (ladder/plan.h); until it is
+// answered once, by a level, by its deadline, or by the client's leaving.
 #pragma once
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "ladder/route.h"
+#include "serving/attempt.h"
 #include "serving/deadline_timer.h"
 #include "serving/level_queue.h"
 #include "serving/model.h"
 #include "serving/request.h"
-#include "serving/request_check.h"
 
 namespace gradus::serving {
 
 class InFlight final : public DeadlineTimer::Waiter,
-                       public Waiting,
+                       public Cancellable,
                        public std::enable_shared_from_this<InFlight> {
  public:
   /// Takes over the request, whose tier is settled; `done` is called exactly once, from any thread,
   /// possibly before start returns.
-  static void start(std::shared_ptr<Model> model, Request request, Done done, const Clock& clock,
-                    DeadlineTimer& timer);
+  static Ticket start(std::shared_ptr<Model> model, Request request, Done done, const Clock& clock,
+                      DeadlineTimer& timer);
 
   InFlight(std::shared_ptr<Model> model, Request request, Done done, const Clock& clock,
            DeadlineTimer& timer);
   /// Answers kUnavailable if nothing else did: the lane it waited on was stopped.
   ~InFlight() override;
 
-  void expire() override;
-  void evicted(const char* why) override;
-
-  // Of whoever runs it.
-  bool finished() const { return finished_.load(std::memory_order_acquire); }
-  const BoundRequest& bound() const { return bound_; }
-  void begin(TimePoint at);
-  void answer(const LevelSlot& slot, std::vector<Tensor> outputs, Duration run);
-  /// Goes on to the next level. kInvalid: the level cannot take the request, a worse one may.
-  void failed(const LevelSlot& slot, const Error& error);
+  void due() override;
+  void cancel() override;
 
  private:
+  friend class Attempt;
+  using Admission = LevelQueue::Admission;
+  enum class Placed { kYes, kRefused, kUnfit };
+
+  // Of attempts.
+  void evicted(Attempt& attempt, const char* why);
+  bool begin(Attempt& attempt, TimePoint at, std::shared_ptr<SharedRun> run);
+  void answer(Attempt& attempt, std::vector<Tensor> outputs, Duration run);
+  void failed(Attempt& attempt, const Error& error);
+
+  // One thread at a time goes on; a failure meanwhile makes it look again.
+  bool take_turn();
+  bool end_turn();
+  void go_on();
+  void place_next();
+  void hedge(TimePoint now);
+  std::optional<TimePoint> hedge_from(Attempt& from, Attempt& into, TimePoint now);
+  void start_hedge(Attempt& from, Attempt& into, std::size_t place, TimePoint now);
+  bool try_levels(Attempt& attempt, Admission admission);
+  bool bind(Attempt& attempt, LevelSlot& slot, std::size_t place);
+  Placed place_on(Attempt& attempt, LevelSlot& slot, std::size_t place, Admission admission,
+                  bool hedge);
   void plan();
-  void go_on();  // to the next level of the route that takes the request
-  bool try_levels(std::size_t from, LevelQueue::Admission admission);
-  bool queue_on(LevelSlot& slot, LevelQueue::Admission admission);
-  bool may_run_on(const LevelSlot& slot) const;
+  /// The level at that place of the route, if it is loaded and was not tried.
+  LevelSlot* untried(std::size_t place) const REQUIRES(mutex_);
+  bool may_go_to(const LevelSlot& slot, const Attempt& into) const REQUIRES(mutex_);
+  bool may_be_hedged(const LevelSlot& slot) const REQUIRES(mutex_);
+  Attempt& other(const Attempt& attempt) {
+    return &attempt == &attempts_[0] ? attempts_[1] : attempts_[0];
+  }
+  const Attempt& other(const Attempt& attempt) const {
+    return &attempt == &attempts_[0] ? attempts_[1] : attempts_[0];
+  }
+  void free(Attempt& attempt) REQUIRES(mutex_);
+  void wake_at(TimePoint at);
+
+  void expire();
   void give_up();  // no level is left
-  void refuse(const Error& error);
-  void note(const LevelSlot& slot, const std::string& what);
-  void finish(Result<Response> result);
+  void refuse(const Error& error) REQUIRES(mutex_);
+  void note(const LevelSlot* slot, const std::string& what) REQUIRES(mutex_);
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+  /// @param winner whose answer it is; null: of none
+  void finish(Result<Response> result, const Attempt* winner = nullptr);
 
   const std::shared_ptr<Model> model_;
   const Request request_;
   Done done_;
   const Clock& clock_;
   DeadlineTimer& timer_;
-  DeadlineTimer::Ticket ticket_;
+  const config::Tier tier_;
+  const TimePoint deadline_;
   std::atomic<bool> finished_{false};
-  std::atomic<LevelQueue*> waits_in_{nullptr};  // the latest queue it was pushed to
-
-  // Owned by whoever holds the request at the moment: the caller, then one lane after the other.
   ladder::Route route_;
-  BoundRequest bound_;       // to the level that it waits for or runs on
-  std::size_t next_ = 0;     // in route_
-  int lost_workers_ = 0;     // that had it when they were lost
-  bool ran_ = false;         // on a level already
-  bool overloaded_ = false;  // a level would have taken it, but for want of room or time
-  Duration queue_{};
-  std::string tried_;    // `level 0 'gpu': why; level 1 …`
-  std::string refusal_;  // what the best level that refused the request has against it
+
+  mutable Mutex mutex_;
+  std::array<Attempt, 2> attempts_;  // in use or not
+  DeadlineTimer::Ticket ticket_ GUARDED_BY(mutex_);
+  std::uint8_t tried_levels_ GUARDED_BY(mutex_) = 0;  // by place in the route
+  bool moving_ GUARDED_BY(mutex_) = false;            // a thread goes on …
+  bool look_again_ GUARDED_BY(mutex_) = false;        // … and is to do so once more
+  bool overloaded_ GUARDED_BY(mutex_) = false;  // a level refused it for its queue or its estimate
+  bool ran_ GUARDED_BY(mutex_) = false;
+  int lost_workers_ GUARDED_BY(mutex_) = 0;  // while it ran there
+  Duration queue_ GUARDED_BY(mutex_){};      // waiting, all attempts
+  std::string tried_ GUARDED_BY(mutex_);     // what came of the levels, for the error
+  std::string refusal_ GUARDED_BY(mutex_);   // why a level could not take the request
 };
 
 }  // namespace gradus::serving

@@ -63,7 +63,7 @@ class Joiner {
 
 Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::Padding& padding,
                                         std::span<const Part> parts,
-                                        std::span<const std::size_t> wanted) {
+                                        std::span<const std::size_t> wanted, runtime::Stop* stop) {
   Joiner joiner;
   for (std::size_t i = 0; i < level.signature().inputs.size(); ++i) {
     std::vector<const TensorView*> views;
@@ -73,7 +73,7 @@ Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::
   }
   const auto inputs = joiner.join(*level.memory);
   if (!inputs) return tl::unexpected(inputs.error());
-  auto outputs = level.run(runtime::views_of(*inputs), wanted);
+  auto outputs = level.run(runtime::views_of(*inputs), wanted, stop);
   if (!outputs) return tl::unexpected(outputs.error());
 
   std::vector<batch::Share> shares;
@@ -92,14 +92,13 @@ Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::
 
 Result<Outputs> run_in_parts(const LevelRuntime& level, std::span<const TensorView> inputs,
                              std::uint32_t samples, std::uint32_t max_size,
-                             std::span<const std::size_t> wanted,
-                             const std::function<bool()>& wanted_still) {
+                             std::span<const std::size_t> wanted, runtime::Stop* stop) {
   std::vector<Outputs> parts;
   for (const batch::Rows& rows : batch::split_rows(samples, max_size)) {
-    if (!wanted_still()) return fail(Code::kDeadline, "nobody waits for it any more");
+    if (stop != nullptr && stop->requested()) return fail(Code::kCancelled, "the run was ended");
     std::vector<TensorView> views;
     for (const TensorView& input : inputs) views.push_back(batch::view_rows(input, rows));
-    auto outputs = level.run(views, wanted);
+    auto outputs = level.run(views, wanted, stop);
     if (!outputs) return outputs;
     parts.push_back(std::move(*outputs));
   }

@@ -1,7 +1,6 @@
 // Several requests as one run of a level: inputs joined along the batch dimension, padded where
 // their lengths differ, and each one's outputs given back.
 #pragma once
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,19 +20,20 @@ struct Part {
 
 /// @param parts at least one, of one batch::Fit::group
 /// @param wanted indices of the level's outputs
+/// @param stop as Backend::run
 /// @return each part's outputs; errors as LevelRuntime::run, and kUnavailable for outputs that do
 /// not follow the batch
 Result<std::vector<std::vector<Tensor>>> run_joined(const LevelRuntime& level,
                                                     const batch::Padding& padding,
                                                     std::span<const Part> parts,
-                                                    std::span<const std::size_t> wanted);
+                                                    std::span<const std::size_t> wanted,
+                                                    runtime::Stop* stop = nullptr);
 
 /// One request in parts of at most `max_size` samples, one run after the other.
-/// @param wanted_still asked before each; once it says no: kDeadline
 Result<std::vector<Tensor>> run_in_parts(const LevelRuntime& level,
                                          std::span<const TensorView> inputs, std::uint32_t samples,
                                          std::uint32_t max_size,
                                          std::span<const std::size_t> wanted,
-                                         const std::function<bool()>& wanted_still);
+                                         runtime::Stop* stop = nullptr);
 
 }  // namespace gradus::serving

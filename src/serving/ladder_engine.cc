@@ -1,10 +1,12 @@
 #include "serving/ladder_engine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "base/log.h"
 #include "serving/in_flight.h"
+#include "serving/metrics_view.h"
 #include "serving/status.h"
 
 namespace gradus::serving {
@@ -20,6 +22,46 @@ std::uintmax_t file_size(const Model& model, const LevelSlot& slot) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(model.files / slot.config.file, ignored);
   return ignored ? 0 : size;
+}
+
+// `pins model 'fashion' to level 2 for 900 s: new driver`.
+std::string command_text(const std::string& model, const LadderCommand& command) {
+  const std::string level = "level " + std::to_string(command.level) + " of model '" + model + "'";
+  std::string text;
+  switch (command.verb) {
+    case LadderCommand::Verb::kPin:
+      text = "pins " + level;
+      if (command.how_long) {
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*command.how_long);
+        text += " for " + std::to_string(seconds.count()) + " s";
+      }
+      break;
+    case LadderCommand::Verb::kUnpin:
+      text = "unpins model '" + model + "'";
+      break;
+    case LadderCommand::Verb::kDisable:
+      text = "disables " + level;
+      break;
+    case LadderCommand::Verb::kEnable:
+      text = "enables " + level;
+      break;
+  }
+  return command.reason.empty() ? text : text + ": " + command.reason;
+}
+
+Result<void> obey(LadderDriver& ladder, const LadderCommand& command) {
+  switch (command.verb) {
+    case LadderCommand::Verb::kPin:
+      return ladder.pin(command.level, command.how_long, command.reason);
+    case LadderCommand::Verb::kUnpin:
+      ladder.unpin();
+      return {};
+    case LadderCommand::Verb::kDisable:
+      return ladder.disable(command.level, command.reason);
+    case LadderCommand::Verb::kEnable:
+      return ladder.enable(command.level);
+  }
+  std::abort();
 }
 
 std::string joined(const std::vector<std::string>& faults) {
@@ -39,7 +81,7 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Option
       memory_(memory),
       queue_limits_(options.queue),
       lanes_(options.cpus, clock),
-      prober_(clock) {
+      prober_(clock, workers_.get(), options.observer) {
   for (ModelFolder& folder : folders) {
     if (!folder.faults.empty()) {
       log::error("model '" + folder.name + "' is not served: " + joined(folder.faults));
@@ -47,7 +89,7 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Option
       continue;
     }
     const auto model = std::make_shared<Model>(folder.name, folder.version, folder.files,
-                                               std::move(folder.config), clock);
+                                               std::move(folder.config), clock, options.observer);
     models_.emplace(folder.name, model);
     for (const auto& slot : model->levels) {
       (is_gpu_level(slot->config) ? gpu_loads_ : cpu_loads_).push_back({model.get(), slot.get()});
@@ -78,6 +120,7 @@ LadderEngine::~LadderEngine() {
   }
   stop_.notify_all();
   loaders_.clear();
+  timer_.stop();  // what is due may go to any lane
 }
 
 void LadderEngine::load_all(bool on_gpu) {
@@ -101,7 +144,8 @@ void LadderEngine::load_all(bool on_gpu) {
 bool LadderEngine::may_come_late(const Load& load) const {
   const config::LevelConfig& level = load.slot->config;
   return workers_ != nullptr && config::is_isolated(level) && !level.providers.empty() &&
-         load.slot->runtime() == nullptr && !load.model->ladder.left_out(level.level);
+         load.slot->runtime() == nullptr &&
+         (load.model->ladder.disabled(level.level) || !load.model->ladder.left_out(level.level));
 }
 
 // A driver or a device may come after the server; only a fresh process sees it, which isolated
@@ -118,9 +162,11 @@ void LadderEngine::retry_until_stopped() {
     std::vector<Load> still_late;
     for (const Load& load : std::exchange(late_, {})) {
       if (stopping_) return;
-      loads_mutex_.unlock();
-      retry_level(*load.model, *load.slot, loading_with());
-      loads_mutex_.lock();
+      if (!load.model->ladder.disabled(load.slot->config.level)) {
+        loads_mutex_.unlock();
+        retry_level(*load.model, *load.slot, loading_with());
+        loads_mutex_.lock();
+      }
       if (may_come_late(load)) still_late.push_back(load);
     }
     late_.insert(late_.end(), still_late.begin(), still_late.end());
@@ -162,6 +208,14 @@ Result<std::shared_ptr<Model>> LadderEngine::find(std::string_view model,
   return found->second;
 }
 
+std::vector<std::string> LadderEngine::model_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, model] : models_) names.push_back(name);
+  for (const auto& [name, why] : broken_) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
 Result<void> LadderEngine::model_ready(std::string_view model, std::string_view version) const {
   const auto found = find(model, version);
   if (!found) return tl::unexpected(found.error());
@@ -184,32 +238,60 @@ Result<std::string> LadderEngine::ladder_json(std::string_view model,
   return serving::ladder_json(**found, workers_.get());
 }
 
+Result<std::string> LadderEngine::command(std::string_view model, std::string_view version,
+                                          const LadderCommand& command) {
+  const auto found = find(model, version);
+  if (!found) return tl::unexpected(found.error());
+  if (const auto done = obey((*found)->ladder, command); !done) return tl::unexpected(done.error());
+  log::info("an operator " + command_text((*found)->name, command),
+            {{"event", "command"}, {"model", (*found)->name}, {"peer", command.who}});
+  return serving::ladder_json(**found, workers_.get());
+}
+
 std::string LadderEngine::workers_json() const { return serving::workers_json(workers_.get()); }
 
-void LadderEngine::infer(Request request, Done done) {
+std::string LadderEngine::metrics_text(std::vector<metrics::ReceiverView> receivers) const {
+  metrics::View view = metrics_view(metrics_, models_, workers_.get());
+  view.receivers = std::move(receivers);
+  return metrics::exposition(view);
+}
+
+void LadderEngine::refused(std::string_view model, std::string_view version, Code code) {
+  const auto found = find(model, version);
+  found ? (*found)->metrics.failed(code) : metrics_.failed(found.error().code);
+}
+
+Ticket LadderEngine::infer(Request request, Done done) {
   inferences_.fetch_add(1, std::memory_order_relaxed);
   auto model = find(request.model, request.version);
-  if (!model) return done(tl::unexpected(model.error()));
-  if ((*model)->signature() == nullptr) {
-    return done(fail(Code::kUnavailable, why_not_served(**model)));
+  if (!model) {
+    metrics_.failed(model.error().code);
+    done(tl::unexpected(model.error()));
+    return {};
   }
+  const auto refuse = [&](Code code, std::string why) {
+    (*model)->metrics.failed(code);
+    done(fail(code, std::move(why)));
+    return Ticket();
+  };
+  if ((*model)->signature() == nullptr) return refuse(Code::kUnavailable, why_not_served(**model));
   const int worst = (*model)->levels.back()->config.level;
   if (request.min_level > worst) {
-    return done(fail(Code::kInvalid, "min_level = " + std::to_string(request.min_level) +
-                                         ": model '" + request.model +
-                                         "' has no level worse than " + std::to_string(worst)));
+    return refuse(Code::kInvalid, "min_level = " + std::to_string(request.min_level) + ": model '" +
+                                      request.model + "' has no level worse than " +
+                                      std::to_string(worst));
   }
   if (!request.tier) {
     const std::uint32_t levels = (*model)->config.priority_levels;
     request.tier = config::tier_of_priority(request.priority, levels);
     if (!request.tier) {
-      return done(fail(Code::kInvalid, "priority = " + std::to_string(request.priority) +
-                                           ": model '" + request.model + "' has " +
-                                           std::to_string(levels) + " priority levels"));
+      return refuse(Code::kInvalid, "priority = " + std::to_string(request.priority) + ": model '" +
+                                        request.model + "' has " + std::to_string(levels) +
+                                        " priority levels");
     }
   }
   (*model)->arrivals.note();
-  InFlight::start(std::move(*model), std::move(request), std::move(done), clock_, timer_);
+  return InFlight::start(std::move(*model), std::move(request), std::move(done), clock_, timer_);
 }
 
 }  // namespace gradus::serving

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "config/server_config.h"
+#include "metrics/values.h"
 #include "serving/deadline_timer.h"
 #include "serving/engine.h"
 #include "serving/lanes.h"
 #include "serving/level_loader.h"
 #include "serving/model.h"
+#include "serving/observer.h"
 #include "serving/prober.h"
 #include "serving/repository.h"
 #include "serving/workers.h"
@@ -28,6 +30,7 @@ class LadderEngine final : public Engine {
     batch::QueueLimits queue;  // of each level, where its model says nothing else
     // How isolated levels' workers are started; nothing: every level runs in this process.
     std::optional<worker::Supervisor::Options> workers;
+    Observer observer;  // of all models and workers; may be empty
   };
 
   /// Returns at once; the folders' models load in the background.
@@ -45,11 +48,16 @@ class LadderEngine final : public Engine {
 
   bool live() const override { return true; }
   bool ready() const override;
+  std::vector<std::string> model_names() const override;
   Result<void> model_ready(std::string_view model, std::string_view version) const override;
   Result<ModelInfo> model_info(std::string_view model, std::string_view version) const override;
   Result<std::string> ladder_json(std::string_view model, std::string_view version) const override;
+  Result<std::string> command(std::string_view model, std::string_view version,
+                              const LadderCommand& command) override;
   std::string workers_json() const override;
-  void infer(Request request, Done done) override;
+  std::string metrics_text(std::vector<metrics::ReceiverView> receivers) const override;
+  void refused(std::string_view model, std::string_view version, Code code) override;
+  Ticket infer(Request request, Done done) override;
 
  private:
   struct Load {
@@ -67,6 +75,7 @@ class LadderEngine final : public Engine {
   const LoadFn load_;
   std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> inferences_{0};
+  metrics::ServerMetrics metrics_;
 
   // Fixed after construction, so that requests need no lock to find a model.
   std::map<std::string, std::shared_ptr<Model>, std::less<>> models_;

@@ -8,7 +8,10 @@
 namespace gradus::serving {
 
 Lane::Lane(std::string name, int instances, const Clock& clock)
-    : name_(std::move(name)), instances_(static_cast<std::uint32_t>(instances)), clock_(clock) {
+    : name_(std::move(name)),
+      instances_(static_cast<std::uint32_t>(instances)),
+      clock_(clock),
+      seats_(static_cast<std::size_t>(instances)) {
   threads_.reserve(instances_);
   for (std::uint32_t i = 0; i < instances_; ++i) {
     threads_.emplace_back([this] { work(); });
@@ -46,12 +49,31 @@ void Lane::wake_one() {
   if (sleeping_ > 0) ready_.notify_one();
 }
 
-Duration Lane::wait_of(config::Tier tier) const {
-  Duration ahead = running_ < instances_ ? Duration::zero() : running_cost_ / 2;
+// A run that should be over and is not may hang: it is given as long again as it has been overdue.
+Duration Lane::wait_of(config::Tier tier, TimePoint now) const {
+  Duration first_free = running_ < instances_ ? Duration::zero() : Duration::max();
+  Duration ahead{};
+  for (const Seat& seat : seats_) {
+    if (seat.begun == TimePoint::max()) continue;
+    first_free = std::min(first_free, seat.ends > now ? seat.ends - now : now - seat.ends);
+  }
   for (std::size_t better = 0; better <= static_cast<std::size_t>(tier); ++better) {
     ahead += backlog_[better];
   }
-  return ahead / instances_;
+  return first_free + ahead / instances_;
+}
+
+std::size_t Lane::take_seat(TimePoint begun, TimePoint ends) {
+  ++running_;
+  std::size_t seat = 0;
+  while (seats_[seat].begun != TimePoint::max()) ++seat;  // one is free: nothing runs without
+  seats_[seat] = {begun, ends};
+  return seat;
+}
+
+void Lane::free_seat(std::size_t seat) {
+  --running_;
+  seats_[seat].begun = TimePoint::max();
 }
 
 Lane::Choice Lane::choose(TimePoint now) {
@@ -108,20 +130,20 @@ void Lane::work() {
     if (choice.samples == 0) {
       const std::function<void()> probe = std::exchange(queue.probe_, nullptr);
       --probes_;
-      queue.begin({});
+      const std::size_t seat = queue.begin({}, now);
       mutex_.unlock();
-      queue.run_probe(probe);
+      queue.run_probe(probe, seat);
     } else {
       Duration cost{};
       Batch batch = queue.take(choice.samples, now, cost);
       const bool runs = !batch.members.empty();
-      if (runs) queue.begin(cost);
+      const std::size_t seat = runs ? queue.begin(cost, now) : 0;
       mutex_.unlock();
       batch.late.clear();  // what ends with it must not end under the lock
       for (const auto& one : std::exchange(batch.doomed, {})) {
         one->evicted("its deadline is nearer than a run is long");
       }
-      if (runs) queue.run(std::move(batch), cost);
+      if (runs) queue.run(std::move(batch), seat);
     }
     mutex_.lock();
   }

@@ -45,7 +45,10 @@ class Lane {
   void work();
   Choice choose(TimePoint now) REQUIRES(mutex_);
   /// Until a request of this tier that comes now would run.
-  Duration wait_of(config::Tier tier) const REQUIRES(mutex_);
+  Duration wait_of(config::Tier tier, TimePoint now) const REQUIRES(mutex_);
+  /// An instance for a run that should end then; which one.
+  std::size_t take_seat(TimePoint begun, TimePoint ends) REQUIRES(mutex_);
+  void free_seat(std::size_t seat) REQUIRES(mutex_);
   std::uint32_t idle() const REQUIRES(mutex_) { return instances_ - running_; }
   void wake_one() REQUIRES(mutex_);
 
@@ -57,7 +60,11 @@ class Lane {
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::uint32_t sleeping_ GUARDED_BY(mutex_) = 0;  // threads that wait for something to do
   std::uint32_t running_ GUARDED_BY(mutex_) = 0;
-  Duration running_cost_ GUARDED_BY(mutex_){};                         // predicted, of what runs
+  struct Seat {                          // of a run
+    TimePoint begun = TimePoint::max();  // free
+    TimePoint ends{};                    // predicted
+  };
+  std::vector<Seat> seats_ GUARDED_BY(mutex_);                         // one an instance
   std::size_t waiting_ GUARDED_BY(mutex_) = 0;                         // in all queues
   std::size_t probes_ GUARDED_BY(mutex_) = 0;                          // of all queues, to be run
   std::array<Duration, config::kTiers> backlog_ GUARDED_BY(mutex_){};  // predicted, of what waits

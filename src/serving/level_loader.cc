@@ -139,6 +139,7 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
            config.adaptive_batch ? std::optional<Duration>(config.target_p99) : std::nullopt,
        .batch_tier_share = level.on_gpu ? config.batch_tier_share : 1,
        .may_run_here = !config::is_isolated(config) && !level.on_gpu,
+       .refuses_by_estimate = model.config.admission,
        .run = [&model, &slot, &clock = with.clock](const Batch& batch, const Ended& ended) {
          run_on_level(model, slot, batch, ended, clock);
        }});

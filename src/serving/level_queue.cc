@@ -70,7 +70,7 @@ LevelQueue::Pushed LevelQueue::push_again(const std::shared_ptr<Waiting>& waiter
 LevelQueue::Pushed LevelQueue::add(const std::shared_ptr<Waiting>& waiter, Admission admission,
                                    bool bounded) {
   const TimePoint now = lane_.clock_.now();
-  std::optional<Duration> here;
+  std::optional<std::size_t> here;  // the seat
   std::vector<std::shared_ptr<Waiting>> evicted;
   {
     const MutexLock lock(lane_.mutex_);
@@ -78,22 +78,37 @@ LevelQueue::Pushed LevelQueue::add(const std::shared_ptr<Waiting>& waiter, Admis
     typical_ = size_of(*waiter, waiter->samples, waiter->length);
     typical_length_ = waiter->length;
     const std::uint32_t together = likely_size(*waiter);
-    const ladder::Estimate estimate =
-        estimates_.predict(size_of(*waiter, together, waiter->length), now);
-    if (!in_time(*waiter, estimate, admission, now)) return Pushed::kTooLate;
-    if (runs_here(estimate)) {
-      here = estimate.mean;
+    const ladder::Prospect seen = prospect(*waiter, together, now);
+    if (!in_time(*waiter, seen, admission, now)) return Pushed::kTooLate;
+    waiter->usual = seen.usual();
+    if (runs_here(seen.run)) {
       waiter->queued_at = now;
-      begin(*here);
-    } else if (!enqueue(waiter, estimate.mean * waiter->samples / together, now, bounded,
+      here = begin(seen.run.mean, now);
+    } else if (!enqueue(waiter, seen.run.mean * waiter->samples / together, now, bounded,
                         evicted)) {
       return Pushed::kFull;
     }
     arrivals_.entered(now, waiter->samples);
   }
   for (const auto& one : evicted) one->evicted("its place went to a better tier");
-  if (here) run({{waiter}, waiter->length}, *here);
+  if (here) {
+    Batch batch{.members = {waiter}, .longest = waiter->length, .late = {}, .doomed = {}};
+    batch.quick = true;
+    run(std::move(batch), *here);
+  }
   return Pushed::kTaken;
+}
+
+ladder::Prospect LevelQueue::prospect(const Waiting& waiter) {
+  const TimePoint now = lane_.clock_.now();
+  const MutexLock lock(lane_.mutex_);
+  return prospect(waiter, likely_size(waiter), now);
+}
+
+ladder::Prospect LevelQueue::prospect(const Waiting& waiter, std::uint32_t together,
+                                      TimePoint now) const {
+  return {lane_.wait_of(waiter.tier, now),
+          estimates_.predict(size_of(waiter, together, waiter.length), now)};
 }
 
 // How many samples its run will have, if those that wait now are joined with it.
@@ -130,14 +145,15 @@ bool LevelQueue::runs_here(const ladder::Estimate& estimate) const {
          estimate.mean < kQuick;
 }
 
-bool LevelQueue::in_time(Waiting& waiter, const ladder::Estimate& estimate, Admission admission,
+bool LevelQueue::in_time(Waiting& waiter, const ladder::Prospect& prospect, Admission admission,
                          TimePoint now) {
   waiter.on_trial_ = false;
-  if (admission == Admission::kAlways || !estimate.trusted()) return true;
-  if (now + lane_.wait_of(waiter.tier) + estimate.tail <= waiter.deadline) return true;
+  if (admission == Admission::kAlways || !options_.refuses_by_estimate) return true;
+  if (ladder::makes_it(prospect, now, waiter.deadline)) return true;
   if (admission == Admission::kByEstimate) return false;
+  if (!prospect.run.trusted()) return true;
   const bool idle = lane_.idle() > 0 && lane_.waiting_ == 0;
-  if (idle && now + estimate.mean <= waiter.deadline) return true;
+  if (idle && now + prospect.run.mean <= waiter.deadline) return true;
   if (now - tried_at_ < kTryAgain) return false;
   tried_at_ = now;
   waiter.on_trial_ = true;
@@ -191,7 +207,7 @@ Batch LevelQueue::take(std::uint32_t samples, TimePoint now, Duration& cost) {
     const ladder::Size size = size_of(*batch.members.front(), taken.samples, taken.longest);
     const ladder::Estimate estimate = estimates_.predict(size, now);
     cost = estimate.mean;
-    if (estimate.trusted()) drop_doomed(batch, cost, now);
+    if (options_.refuses_by_estimate && estimate.trusted()) drop_doomed(batch, cost, now);
   }
   return batch;
 }
@@ -214,7 +230,8 @@ void LevelQueue::drop_doomed(Batch& batch, Duration run, TimePoint now) {
 std::uint32_t LevelQueue::fitting(const batch::Candidate& seen, const Waiting& first,
                                   TimePoint now) const {
   std::uint32_t samples = seen.samples;
-  while (samples > first.samples) {
+  // With more behind it, small batches would make all of them late.
+  while (samples > first.samples && queue_.samples() <= seen.samples) {
     const ladder::Estimate run = estimates_.predict(size_of(first, samples, seen.longest), now);
     if (now + run.mean + run.deviation <= seen.deadline) break;
     samples = std::max(first.samples, samples / 2);
@@ -243,30 +260,28 @@ const batch::JoinSize& LevelQueue::join_size(std::int64_t length) const {
   return at_least == warm_.end() ? warm_.back().join : at_least->join;
 }
 
-void LevelQueue::begin(Duration cost) {
-  ++lane_.running_;
+std::size_t LevelQueue::begin(Duration cost, TimePoint now) {
   ++running_;
-  lane_.running_cost_ += cost;
+  return lane_.take_seat(now, now + cost);
 }
 
-void LevelQueue::end(Duration cost) {
-  --lane_.running_;
+void LevelQueue::end(std::size_t seat) {
   --running_;
-  lane_.running_cost_ -= cost;
+  lane_.free_seat(seat);
   if (lane_.waiting_ > 0 || lane_.probes_ > 0) lane_.wake_one();
 }
 
-void LevelQueue::run_probe(const std::function<void()>& job) {
+void LevelQueue::run_probe(const std::function<void()>& job, std::size_t seat) {
   try {
     job();
   } catch (const std::exception& error) {  // for want of memory
     log::error("a probe was dropped: " + std::string(error.what()));
   }
   const MutexLock lock(lane_.mutex_);
-  end({});
+  end(seat);
 }
 
-void LevelQueue::run(Batch batch, Duration cost) {
+void LevelQueue::run(Batch batch, std::size_t seat) {
   const bool batch_tier = batch.members.front()->tier == config::Tier::kBatch;
   std::uint32_t samples = 0;
   for (const auto& member : batch.members) samples += member->samples;
@@ -275,7 +290,7 @@ void LevelQueue::run(Batch batch, Duration cost) {
     is_over = true;
     const TimePoint now = lane_.clock_.now();
     const MutexLock lock(lane_.mutex_);
-    end(cost);
+    end(seat);
     arrivals_.left(now, samples);
     if (ran) learn(*ran, batch_tier, now);
   };
@@ -291,7 +306,9 @@ void LevelQueue::learn(const Ran& ran, bool batch_tier, TimePoint now) {
   busy_ = busy_ * share_left(now - busy_at_) + to_ms(ran.run) / to_ms(kBusyOver);
   busy_at_ = now;
   if (batch_tier) tier_share_.pay(ran.run, now);
-  if (ran.ok) {
+  if (ran.stopped) {  // at least so long: news only if that is longer than expected
+    if (ran.run > estimates_.predict(ran.size, now).mean) estimates_.add(ran.size, ran.run, now);
+  } else if (ran.ok) {
     estimates_.add(ran.size, ran.run, now);
     size_limit_.succeeded(ran.size.samples, ran.run);
   } else if (ran.out_of_memory) {
@@ -355,7 +372,7 @@ LevelQueue::Load LevelQueue::load() const {
   const MutexLock lock(lane_.mutex_);
   std::uint32_t most = 1;
   for (const Warm& warm : warm_) most = std::max(most, warm.join.samples);
-  return {queue_.size(), std::min(size_limit_.now(), most)};
+  return {queue_.size(), running_, std::min(size_limit_.now(), most)};
 }
 
 }  // namespace gradus::serving

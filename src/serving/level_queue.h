@@ -19,6 +19,7 @@
 #include "batch/size_limit.h"
 #include "batch/worthwhile.h"
 #include "ladder/estimates.h"
+#include "ladder/plan.h"
 #include "serving/tier_share.h"
 
 namespace gradus::serving {
@@ -35,6 +36,7 @@ class Waiting : public batch::Entry {
   virtual void evicted(const char* why) = 0;
 
   std::uint64_t shape = 0;  // of ladder::Size, padded length apart
+  Duration usual{};         // set by a push that takes it: until it should be answered here
 
  private:
   friend class LevelQueue;
@@ -57,6 +59,7 @@ struct Batch {
   std::int64_t longest = 0;                       // padded length
   std::vector<std::shared_ptr<Waiting>> late;     // met on the way: past their deadline …
   std::vector<std::shared_ptr<Waiting>> doomed;  // … or so near to it that no run would be in time
+  bool quick = false;                            // known to be over before anybody could stop it
 };
 
 /// What a run was, for the estimates; nothing of runs that tell nothing.
@@ -64,6 +67,7 @@ struct Ran {
   ladder::Size size;
   Duration run{};
   bool ok = false;
+  bool stopped = false;  // not over after `run`
   bool out_of_memory = false;
 };
 
@@ -80,15 +84,17 @@ class LevelQueue {
     std::optional<Duration> batch_target;  // a run that takes longer halves the batch size
     double batch_tier_share = 1;           // of the time that tier `batch` may use
     bool may_run_here = false;             // quick runs need no thread of the lane's
+    bool refuses_by_estimate = true;       // what would be too late; else it waits for its deadline
     /// On a thread of the lane's, or in push(). Runs the batch, calls `ended`, and only then
     /// answers the members or sends them elsewhere: who has an answer finds the instance free.
     std::function<void(Batch, const Ended& ended)> run;
   };
   enum class Pushed { kTaken, kFull, kTooLate };
   enum class Admission {
-    kByEstimate,  // what cannot make its deadline is too late
-    kNowAndThen,  // no level makes it by its p99: an idle one that makes it by its mean tries; else
-                  // once a second it is tried all the same, so that an outlier heals
+    kByEstimate,  // what cannot make its deadline, by a guess or better, is too late
+    kNowAndThen,  // no level makes it by its p99: a guess refuses nobody; an idle one that makes it
+                  // by its mean tries; else once a second it is tried all the same, so that an
+                  // outlier heals
     kAlways,      // whatever the estimates say
   };
 
@@ -101,6 +107,8 @@ class LevelQueue {
   Pushed push_again(const std::shared_ptr<Waiting>& waiter, Admission admission);
   /// Cancelled, or too late. False, and nothing happens, if it does not wait here any more.
   bool remove(Waiting& waiter);
+  /// What the level could do for the waiter if it were pushed now.
+  ladder::Prospect prospect(const Waiting& waiter);
   /// Runs the job on the lane as its next run. One at a time: another one's place is taken.
   void probe(std::function<void()> job);
 
@@ -120,6 +128,7 @@ class LevelQueue {
 
   struct Load {
     std::size_t waiting = 0;       // requests
+    std::uint32_t running = 0;     // runs, probes too
     std::uint32_t batch_size = 1;  // samples that are joined at present, at most
   };
   Load load() const;
@@ -133,17 +142,18 @@ class LevelQueue {
   Pushed add(const std::shared_ptr<Waiting>& waiter, Admission admission, bool bounded);
   bool enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now, bool bounded,
                std::vector<std::shared_ptr<Waiting>>& evicted);
-  bool in_time(Waiting& waiter, const ladder::Estimate& estimate, Admission admission,
+  ladder::Prospect prospect(const Waiting& waiter, std::uint32_t together, TimePoint now) const;
+  bool in_time(Waiting& waiter, const ladder::Prospect& prospect, Admission admission,
                TimePoint now);
   bool runs_here(const ladder::Estimate& estimate) const;
   Batch take(std::uint32_t samples, TimePoint now, Duration& cost);
   void drop_doomed(Batch& batch, Duration run, TimePoint now);
-  void begin(Duration cost);
-  void end(Duration cost);
+  std::size_t begin(Duration cost, TimePoint now);  // the seat
+  void end(std::size_t seat);
   void learn(const Ran& ran, bool batch_tier, TimePoint now);
   // Without the lock, after begin().
-  void run(Batch batch, Duration cost);
-  void run_probe(const std::function<void()>& job);
+  void run(Batch batch, std::size_t seat);
+  void run_probe(const std::function<void()>& job, std::size_t seat);
   std::shared_ptr<Waiting> forget(Waiting& waiter);
   // Of padded length; the nearest above it that was warmed up stands for others.
   batch::Rules rules(std::int64_t length) const;

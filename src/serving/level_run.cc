@@ -6,80 +6,108 @@
 #include <vector>
 
 #include "runtime/fault_class.h"
-#include "serving/in_flight.h"
+#include "serving/attempt.h"
 #include "serving/joined_run.h"
+#include "serving/shared_run.h"
 
 namespace gradus::serving {
 namespace {
 
-using Outputs = std::vector<Tensor>;                     // of one request
-using Members = std::vector<std::shared_ptr<InFlight>>;  // of one run
+using Outputs = std::vector<Tensor>;                    // of one request
+using Members = std::vector<std::shared_ptr<Attempt>>;  // of one run
 
 Result<std::vector<Outputs>> run(const LevelSlot& slot, const LevelRuntime& level,
-                                 const Members& members) {
+                                 const Members& members, runtime::Stop* stop) {
   const BoundRequest& first = members.front()->bound();
   if (members.size() > 1) {
     std::vector<Part> parts;
     for (const auto& member : members) {
       parts.push_back({member->bound().inputs, {member->samples, member->length}});
     }
-    return run_joined(level, *level.padding, parts, first.outputs);
+    return run_joined(level, *level.padding, parts, first.outputs, stop);
   }
   const std::uint32_t most = slot.config.max_batch_size;
   const std::uint32_t samples = members.front()->samples;
   auto outputs = level.padding && most > 1 && samples > most
-                     ? run_in_parts(level, first.inputs, samples, most, first.outputs,
-                                    [&] { return !members.front()->finished(); })
-                     : level.run(first.inputs, first.outputs);
+                     ? run_in_parts(level, first.inputs, samples, most, first.outputs, stop)
+                     : level.run(first.inputs, first.outputs, stop);
   if (!outputs) return tl::unexpected(outputs.error());
   std::vector<Outputs> answers;
   answers.push_back(std::move(*outputs));
   return answers;
 }
 
-void run_members(Model& model, LevelSlot& slot, const Members& members, std::int64_t longest,
+/// What the ladder and the estimates are told of a run.
+struct Told {
+  TimePoint begun;
+  TimePoint over;
+  Duration queue;  // the shortest wait
+  ladder::Size size;
+};
+
+void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* error,
+          const Ended& ended) {
+  const Duration took = run.over - run.begun;
+  const bool stopped = error != nullptr && error->code == Code::kCancelled;
+  const bool refused = error != nullptr && error->code == Code::kInvalid;
+  if (refused) return ended(std::nullopt);  // the request's own fault is nobody's failure
+  // Of a run that was ended only this much is known: it took at least so long.
+  const bool slow = took > model.config.policy.slow_factor * slot.config.target_p99;
+  if (!stopped || slow) {
+    model.ladder.tell(ladder::Outcome{.level = slot.config.level,
+                                      .begun = run.begun,
+                                      .ended = run.over,
+                                      .queue = run.queue,
+                                      .run = took,
+                                      .ok = error == nullptr || stopped,
+                                      .bucket = run.size.shape ^ run.size.samples});
+  }
+  if (error == nullptr) slot.metrics.executed(run.size.samples, took);
+  if (error != nullptr && !stopped) slot.metrics.run_failed(error->code, took);
+  ended(Ran{.size = run.size,
+            .run = took,
+            .ok = error == nullptr,
+            .stopped = stopped,
+            .out_of_memory = error != nullptr &&
+                             runtime::fault_class(*error) == runtime::FaultClass::kOutOfMemory});
+}
+
+/// @param members not yet begun; those that nobody waits for any more are left out
+/// @param quick nobody could stop it in time
+void run_members(Model& model, LevelSlot& slot, Members members, std::int64_t longest, bool quick,
                  const Ended& ended, const Clock& clock) {
   const LevelRuntime& level = *slot.runtime();
-  const TimePoint begun = clock.now();
-  Duration queue = Duration::max();
+  const auto shared = quick ? nullptr : std::make_shared<SharedRun>(members.size());
+  Told told{.begun = clock.now(), .over = {}, .queue = Duration::max(), .size = {}};
+  std::erase_if(members, [&](const auto& member) {
+    const bool wanted = member->begin(told.begun, shared);
+    if (!wanted && shared) shared->leave();
+    return !wanted;
+  });
+  if (members.empty()) return;
   std::uint32_t samples = 0;
   for (const auto& member : members) {
-    queue = std::min(queue, begun - member->queued_at);
+    told.queue = std::min(told.queue, told.begun - member->queued_at);
     samples += member->samples;
-    member->begin(begun);
   }
-  auto answers = run(slot, level, members);
-  const TimePoint over = clock.now();
+  auto answers = run(slot, level, members, shared ? &shared->stop() : nullptr);
+  told.over = clock.now();
 
   const bool refused = !answers && answers.error().code == Code::kInvalid;
   if (refused && members.size() > 1) {  // whose fault it is, each by itself will tell
     for (const auto& member : members) {
       run_members(
-          model, slot, {member}, member->length, [](const auto&) {}, clock);
+          model, slot, {member}, member->length, quick, [](const auto&) {}, clock);
     }
     return;
   }
-  const bool unwanted = !answers && answers.error().code == Code::kDeadline;
-  if (refused || unwanted) {  // the request's own fault is nobody's failure
-    ended(std::nullopt);
-  } else {
-    const ladder::Size size = size_of(*members.front(), samples, longest);
-    model.ladder.tell(ladder::Outcome{.level = slot.config.level,
-                                      .begun = begun,
-                                      .ended = over,
-                                      .queue = queue,
-                                      .run = over - begun,
-                                      .ok = answers.has_value(),
-                                      .bucket = size.shape ^ size.samples});
-    ended(Ran{
-        size, over - begun, answers.has_value(),
-        !answers && runtime::fault_class(answers.error()) == runtime::FaultClass::kOutOfMemory});
-  }
+  told.size = size_of(*members.front(), samples, longest);
+  tell(model, slot, told, answers ? nullptr : &answers.error(), ended);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (answers) {
-      members[i]->answer(slot, std::move((*answers)[i]), over - begun);
+      members[i]->answer(std::move((*answers)[i]), told.over - told.begun);
     } else {
-      members[i]->failed(slot, answers.error());
+      members[i]->failed(answers.error());
     }
   }
 }
@@ -90,10 +118,9 @@ void run_on_level(Model& model, LevelSlot& slot, const Batch& batch, const Ended
                   const Clock& clock) {
   Members members;
   for (const auto& waiter : batch.members) {
-    auto member = std::static_pointer_cast<InFlight>(waiter);
-    if (!member->finished()) members.push_back(std::move(member));
+    members.push_back(std::static_pointer_cast<Attempt>(waiter));
   }
-  if (!members.empty()) run_members(model, slot, members, batch.longest, ended, clock);
+  run_members(model, slot, std::move(members), batch.longest, batch.quick, ended, clock);
 }
 
 }  // namespace gradus::serving

@@ -7,7 +7,7 @@
 
 namespace gradus::serving {
 
-/// Runs the batch, whose members are InFlight, calls `ended`, and answers each or sends it to its
+/// Runs the batch, whose members are Attempts, calls `ended`, and answers each or sends it to its
 /// next level; tells the ladder the outcome. Members answered meanwhile are left out. On a thread
 /// that may block.
 void run_on_level(Model& model, LevelSlot& slot, const Batch& batch, const Ended& ended,

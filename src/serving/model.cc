@@ -30,12 +30,12 @@ std::string difference(const std::vector<runtime::TensorSpec>& better,
 }  // namespace
 
 Model::Model(std::string name_, std::string version_, std::filesystem::path files_,
-             config::ModelConfig config_, const Clock& clock)
+             config::ModelConfig config_, const Clock& clock, Observer observer)
     : name(std::move(name_)),
       version(std::move(version_)),
       files(std::move(files_)),
       config(std::move(config_)),
-      ladder(name, config, clock),
+      ladder(name, config, clock, std::move(observer)),
       loading(static_cast<int>(config.levels.size())),
       cpu_loading(static_cast<int>(
           std::ranges::count_if(config.levels, std::not_fn(config::is_gpu_level)))) {
@@ -58,8 +58,9 @@ LevelSlot* Model::slot(int level) const {
 }
 
 Result<std::vector<Tensor>> LevelRuntime::run(std::span<const TensorView> inputs,
-                                              std::span<const std::size_t> outputs) const {
-  auto tensors = backend->run(inputs, outputs);
+                                              std::span<const std::size_t> outputs,
+                                              runtime::Stop* stop) const {
+  auto tensors = backend->run(inputs, outputs, stop);
   if (!tensors) return tensors;
   if (const auto kept = contract.check(outputs, *tensors); !kept) {
     return tl::unexpected(kept.error());
@@ -75,6 +76,15 @@ std::vector<std::size_t> LevelRuntime::all_outputs() const {
 
 Result<std::vector<Tensor>> LevelRuntime::run_sample() const {
   return run(sample_views, all_outputs());
+}
+
+bool share_device(const config::LevelConfig& a, const config::LevelConfig& b) {
+  if (config::is_gpu_level(a) != config::is_gpu_level(b)) return false;
+  if (!config::is_gpu_level(a)) return true;
+  static const std::vector<int> kDefault{0};
+  const auto& of_a = a.device_ids.empty() ? kDefault : a.device_ids;
+  const auto& of_b = b.device_ids.empty() ? kDefault : b.device_ids;
+  return std::ranges::find_first_of(of_a, of_b) != of_a.end();
 }
 
 std::string difference(const runtime::Signature& better, const runtime::Signature& worse) {

@@ -12,11 +12,13 @@
 #include "base/mutex.h"
 #include "batch/padding.h"
 #include "config/model_config.h"
+#include "metrics/values.h"
 #include "runtime/backend.h"
 #include "serving/arrival_rate.h"
 #include "serving/ladder_driver.h"
 #include "serving/level_queue.h"
 #include "serving/output_contract.h"
+#include "serving/recent_shapes.h"
 #include "worker/shared_pool.h"
 
 namespace gradus::serving {
@@ -39,7 +41,8 @@ struct LevelRuntime {
   const runtime::Signature& signature() const { return backend->signature(); }
   /// As Backend::run, and holds the outputs to the contract.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) const;
+                                  std::span<const std::size_t> outputs,
+                                  runtime::Stop* stop = nullptr) const;
   /// Indices of all outputs.
   std::vector<std::size_t> all_outputs() const;
   /// The sample, all outputs.
@@ -74,6 +77,7 @@ class LevelSlot {
   std::atomic<bool> probing{false};  // a probe of it waits or runs
   std::atomic<bool> gone{false};     // its worker is lost, and the level not yet back in another
   std::atomic<bool> differs{false};  // from the best level: it is none of this model's
+  mutable metrics::LevelMetrics metrics;  // counting does not change the level
 
  private:
   std::unique_ptr<const LevelRuntime> runtime_;
@@ -85,7 +89,7 @@ class LevelSlot {
 class Model {
  public:
   Model(std::string name, std::string version, std::filesystem::path files,
-        config::ModelConfig config, const Clock& clock);
+        config::ModelConfig config, const Clock& clock, Observer observer = {});
 
   const std::string name;
   const std::string version;
@@ -94,6 +98,8 @@ class Model {
   std::vector<std::unique_ptr<LevelSlot>> levels;  // ascending by level; fixed after construction
   LadderDriver ladder;
   ArrivalRate arrivals;
+  RecentShapes shapes;  // while a level is a canary
+  metrics::ModelMetrics metrics;
 
   /// Of the best level that is loaded; null until one is.
   const runtime::Signature* signature() const;
@@ -105,6 +111,9 @@ class Model {
   Mutex arrival;                 // loader threads take turns to warm and measure levels
   std::int64_t sample_size GUARDED_BY(arrival) = 0;  // runtime::sample_inputs; 0: not found yet
 };
+
+/// Both use the CPU, or one accelerator: two runs at once would only slow each other down.
+bool share_device(const config::LevelConfig& a, const config::LevelConfig& b);
 
 /// What keeps two levels from being levels of one model: names, types or ranks that differ; "" if
 /// nothing does. Dimensions may differ: a level that cannot take a request passes it on.

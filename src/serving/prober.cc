@@ -2,12 +2,21 @@
 
 #include <pthread.h>
 
+#include <utility>
+
+#include "runtime/sample_inputs.h"
+
 namespace gradus::serving {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr auto kRound = 200ms;  // how finely probes and ticks are timed
+
+bool run_like_requests(Model& model, const LevelRuntime& level) {
+  const auto inputs = runtime::sample_inputs(model.shapes.next(level.signature()), 1);
+  return level.run(runtime::views_of(inputs), level.all_outputs()).has_value();
+}
 
 void probe(Model& model, LevelSlot& slot, const Clock& clock) {
   struct Done {
@@ -16,9 +25,11 @@ void probe(Model& model, LevelSlot& slot, const Clock& clock) {
   };
   const Done whatever_happens{slot};
   const TimePoint begun = clock.now();
-  const bool ok = slot.runtime()->run_sample().has_value();
+  const LevelRuntime& level = *slot.runtime();
+  const bool canary = model.ladder.canary() == slot.config.level;
+  const bool ok = canary ? run_like_requests(model, level) : level.run_sample().has_value();
   const TimePoint ended = clock.now();
-  if (ok) slot.runtime()->queue->probed(slot.runtime()->sample_kind, ended - begun);
+  if (ok && !canary) level.queue->probed(level.sample_kind, ended - begun);
   model.ladder.tell(
       ladder::Probe{.level = slot.config.level, .at = ended, .run = ended - begun, .ok = ok});
 }
@@ -35,7 +46,8 @@ void predict(Model& model, TimePoint now) {
 
 }  // namespace
 
-Prober::Prober(const Clock& clock) : clock_(clock) {}
+Prober::Prober(const Clock& clock, const Workers* workers, Observer observer)
+    : clock_(clock), workers_(workers), observer_(std::move(observer)) {}
 
 Prober::~Prober() {
   {
@@ -47,6 +59,7 @@ Prober::~Prober() {
 
 void Prober::watch(const std::shared_ptr<Model>& model) {
   for (const auto& slot : model->levels) watched_.push_back({model, slot.get(), {}});
+  if (observer_) seen_.push_back({model, ModelWatch(model->name, model->config)});
 }
 
 void Prober::start() {
@@ -55,11 +68,24 @@ void Prober::start() {
     while (!stopping_) {
       mutex_.unlock();
       round();
+      if (observer_) tell_changes();
       mutex_.lock();
       if (!stopping_) stop_.wait_for(mutex_, kRound);
     }
   });
   pthread_setname_np(thread_.native_handle(), "prober");
+}
+
+void Prober::tell(std::vector<Event> events) const {
+  for (Event& event : events) {
+    event.at = wall_now();
+    observer_(event);
+  }
+}
+
+void Prober::tell_changes() {
+  for (Seen& seen : seen_) tell(seen.watch.look(seen.model->ladder.standing(), clock_.now()));
+  if (workers_ != nullptr) tell(workers_watch_.look(workers_->all()));
 }
 
 void Prober::round() {

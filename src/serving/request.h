@@ -48,6 +48,16 @@ struct Response {
   Origin origin;
 };
 
+/// A request under way, as whoever asked holds it.
+class Cancellable {
+ public:
+  virtual ~Cancellable() = default;
+  /// Nobody waits for the answer any more: what waits is not run, what runs is ended where that can
+  /// be. Any thread; after the answer nothing. `Done` is called with kCancelled before it returns.
+  virtual void cancel() = 0;
+};
+using Ticket = std::weak_ptr<Cancellable>;  // expired: it is answered
+
 /// Called exactly once, from any thread, never under a lock of the engine.
 using Done = std::function<void(Result<Response>)>;
 

@@ -97,6 +97,22 @@ void write_worker(Json& json, const worker::WorkerStatus& worker) {
   json.close('}');
 }
 
+void write_pin(Json& json, const ladder::Status& status, TimePoint now) {
+  if (!status.pinned) {
+    json.raw("null");
+    return;
+  }
+  json.open('{');
+  json.key("level").raw(std::to_string(*status.pinned));
+  json.key("until");
+  status.pinned_until
+      ? json.text(iso8601(wall_now() + std::chrono::duration_cast<WallTime::duration>(
+                                           *status.pinned_until - now)))
+      : json.raw("null");
+  json.key("reason").text(status.pin_reason);
+  json.close('}');
+}
+
 void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& status,
                  const Workers* workers) {
   const config::LevelConfig& config = slot.config;
@@ -120,7 +136,10 @@ void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& s
   json.key("p99_ms");
   status.p99 ? json.number(to_ms(*status.p99)) : json.raw("null");
   const LevelQueue::Load load = runtime != nullptr ? runtime->queue->load() : LevelQueue::Load{};
+  json.key("canary_share");
+  status.canary_share ? json.number(*status.canary_share) : json.raw("null");
   json.key("waiting").raw(std::to_string(load.waiting));
+  json.key("running").raw(std::to_string(load.running));
   json.key("batch_size").raw(std::to_string(load.batch_size));
   json.key("served").raw(std::to_string(status.served));
   json.key("failed").raw(std::to_string(status.failed));
@@ -171,6 +190,9 @@ std::string ladder_json(const Model& model, const Workers* workers) {
   json.key("degraded").boolean(status.degraded);
   json.key("saturated").boolean(status.saturated);
   json.key("urgent").boolean(status.urgent);
+  json.key("pin");
+  write_pin(json, status, model.ladder.now());
+  json.key("last_canary").text(status.last_canary);
   json.key("levels").open('[');
   for (const ladder::LevelStatus& level : status.levels) {
     write_level(json, *model.slot(level.level), level, workers);

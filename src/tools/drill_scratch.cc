@@ -108,6 +108,8 @@ Result<void> prepare_policy(config::PolicyConfig& policy, const DrillOptions& op
     const milliseconds often = std::max(policy.hold / 10, kLeastProbeEvery);
     policy.probe_every = std::min({policy.probe_every, often, policy.hold});
     policy.hold_cap = std::max(policy.hold_cap, policy.hold);
+    policy.canary_stage_min = std::min(policy.canary_stage_min, policy.hold);
+    policy.canary_stage_max = std::min(policy.canary_stage_max, 2 * policy.hold);
   }
   if (options.max_hold) policy.hold_cap = in_ms(*options.max_hold);
   if (options.cooldown) policy.cooldown = in_ms(*options.cooldown);
@@ -168,6 +170,8 @@ Result<Scratch> Scratch::make(const DrillOptions& options) {
   scratch.show_all();
   server.model_repositories = {models.string()};
   server.http.port = 0;
+  server.grpc.port = 0;
+  server.metrics.port = 0;
   server.worker_crash_loop_pause = kCrashLoopPause;
   if (options.restart_backoff) server.worker_restart_backoff = in_ms(*options.restart_backoff);
   if (scratch.has_library()) {

@@ -41,8 +41,8 @@ Duration climb_limit(const Stage& stage) {
   const config::PolicyConfig& policy = stage.venue.policy();
   const int doublings = std::min(stage.trials, 20);
   const auto hold = std::min<milliseconds>(policy.hold_cap, policy.hold * (1 << doublings));
-  return hold + policy.window + policy.cooldown + policy.breaker_open + kSlack +
-         (stage.venue.is_ours() ? Duration{} : kCrashLoopMost);
+  return hold + 2 * policy.canary_stage_max + policy.window + policy.cooldown +
+         policy.breaker_open + kSlack + (stage.venue.is_ours() ? Duration{} : kCrashLoopMost);
 }
 
 // Lets the fault loose.

@@ -1,10 +1,12 @@
 #include "tools/http_client.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,6 +120,29 @@ Result<HttpConnection> HttpConnection::open(std::uint16_t port) {
   return made;
 }
 
+Result<HttpConnection> HttpConnection::open(const std::string& host, std::uint16_t port) {
+  const std::string where = host + " port " + std::to_string(port);
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  if (failed != 0) return fail(Code::kUnavailable, where + ": " + ::gai_strerror(failed));
+  const timeval limit{.tv_sec = 10, .tv_usec = 0};
+  Result<HttpConnection> opened = fail(Code::kUnavailable, where + ": no address");
+  for (const addrinfo* one = found; one != nullptr && !opened; one = one->ai_next) {
+    HttpConnection made(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ::setsockopt(made.fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // of connect() too
+    if (made.fd_ >= 0 && ::connect(made.fd_, one->ai_addr, one->ai_addrlen) == 0) {
+      opened = std::move(made);
+    } else {
+      opened = fail(Code::kUnavailable, errno_text(("connecting to " + where).c_str()));
+    }
+  }
+  ::freeaddrinfo(found);
+  return opened;
+}
+
 HttpConnection::HttpConnection(HttpConnection&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       unsent_(other.unsent_),
@@ -175,9 +200,10 @@ Result<bool> HttpConnection::go_on() {
 }
 
 std::string http_request(std::string_view method, std::string_view path, std::string_view headers,
-                         std::string_view body) {
+                         std::string_view body, std::string_view host) {
   std::string request(method);
-  request.append(" ").append(path).append(" HTTP/1.1\r\nHost: 127.0.0.1\r\n").append(headers);
+  request.append(" ").append(path).append(" HTTP/1.1\r\nHost: ").append(host).append("\r\n");
+  request.append(headers);
   if (!body.empty()) request += "Content-Length: " + std::to_string(body.size()) + "\r\n";
   return request.append("\r\n").append(body);
 }
@@ -185,15 +211,20 @@ std::string http_request(std::string_view method, std::string_view path, std::st
 Result<HttpAnswer> exchange(std::uint16_t port, std::string_view request, TimePoint deadline) {
   auto connection = HttpConnection::open(port);
   if (!connection) return tl::unexpected(connection.error());
-  if (const auto sent = connection->send(request); !sent) return tl::unexpected(sent.error());
+  return exchange(std::move(*connection), request, deadline);
+}
+
+Result<HttpAnswer> exchange(HttpConnection connection, std::string_view request,
+                            TimePoint deadline) {
+  if (const auto sent = connection.send(request); !sent) return tl::unexpected(sent.error());
   for (;;) {
-    const auto whole = connection->go_on();
+    const auto whole = connection.go_on();
     if (!whole) return tl::unexpected(whole.error());
-    if (*whole) return connection->answer();
+    if (*whole) return connection.answer();
     const double left_ms = to_ms(deadline - steady_clock().now());
     if (left_ms <= 0) return fail(Code::kDeadline, "no answer in time");
-    const int events = POLLIN | (connection->wants_to_write() ? POLLOUT : 0);
-    pollfd socket{connection->fd(), static_cast<short>(events), 0};
+    const int events = POLLIN | (connection.wants_to_write() ? POLLOUT : 0);
+    pollfd socket{connection.fd(), static_cast<short>(events), 0};
     ::poll(&socket, 1, static_cast<int>(std::min(left_ms, 1e6)) + 1);
   }
 }

@@ -1,6 +1,7 @@
-// An HTTP/1.1 client for load: one keep-alive connection without a thread of its own, non-blocking,
-// one request at a time. It knows no more of HTTP than what this server sends, and leaves the cores
-// to the server. The drill and the benchmark's load client use it.
+// An HTTP/1.1 client, made for load: one keep-alive connection without a thread of its own,
+// non-blocking, one request at a time. It knows no more of HTTP than what this server sends, and
+// leaves the cores to the server. The drill, the benchmark's load client and `gradus ladder` use
+// it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +52,9 @@ class HttpConnection {
  public:
   /// Connects to that port of 127.0.0.1; kUnavailable when nobody listens there.
   static Result<HttpConnection> open(std::uint16_t port);
+  /// The same for a name or an address; waits at most 10 s for each of its addresses. kUnavailable
+  /// also: the name is unknown.
+  static Result<HttpConnection> open(const std::string& host, std::uint16_t port);
   HttpConnection(HttpConnection&& other) noexcept;
   HttpConnection& operator=(HttpConnection&& other) noexcept;
   ~HttpConnection();
@@ -78,9 +82,11 @@ class HttpConnection {
 
 /// A GET or POST as bytes. @param headers each ending in \r\n
 std::string http_request(std::string_view method, std::string_view path, std::string_view headers,
-                         std::string_view body);
+                         std::string_view body, std::string_view host = "127.0.0.1");
 
 /// One request on a connection of its own. kDeadline: no whole answer by then.
 Result<HttpAnswer> exchange(std::uint16_t port, std::string_view request, TimePoint deadline);
+Result<HttpAnswer> exchange(HttpConnection connection, std::string_view request,
+                            TimePoint deadline);
 
 }  // namespace gradus::tools

@@ -1,5 +1,7 @@
 #include "tools/serve.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -7,7 +9,11 @@
 #include <thread>
 #include <utility>
 
+#include "alerts/alerts.h"
+#include "api/grpc/grpc_server.h"
+#include "api/http/admin.h"
 #include "api/http/http_server.h"
+#include "api/http/metrics_routes.h"
 #include "api/http/v2_routes.h"
 #include "base/cpu_count.h"
 #include "base/log.h"
@@ -22,6 +28,9 @@ using namespace std::chrono_literals;
 
 // A drain is over when no inference has come for so long and no connection is open.
 constexpr auto kQuiet = 2s;
+
+// For what receivers of alerts are still to be told at the end.
+constexpr auto kLastAlerts = 2s;
 
 // Effective values to `out`; faults of models to `err`.
 int check_config(const config::ServerConfig& server,
@@ -58,7 +67,7 @@ constexpr auto kSameSignal = 100ms;
 
 // True: all was answered and it grew quiet; false: the grace time is over. Does not return when a
 // second signal comes.
-bool drain(api::HttpServer& http, const serving::LadderEngine& engine,
+bool drain(api::HttpServer& http, const api::GrpcServer& grpc, const serving::LadderEngine& engine,
            const TerminationSignals& signals, Duration grace, const Clock& clock) {
   http.drain();
   const TimePoint begun = clock.now();
@@ -67,7 +76,7 @@ bool drain(api::HttpServer& http, const serving::LadderEngine& engine,
   std::uint64_t seen = engine.inferences();
   while (clock.now() < end) {
     const std::uint64_t inferences = engine.inferences();
-    if (inferences != seen || http.connections() > 0) busy = clock.now();
+    if (inferences != seen || http.connections() > 0 || grpc.under_way() > 0) busy = clock.now();
     seen = inferences;
     if (clock.now() - busy >= kQuiet) return true;
     if (signals.wait_for(20ms) && clock.now() - begun > kSameSignal) {
@@ -75,7 +84,7 @@ bool drain(api::HttpServer& http, const serving::LadderEngine& engine,
       std::_Exit(1);
     }
   }
-  return http.connections() == 0;
+  return http.connections() == 0 && grpc.under_way() == 0;
 }
 
 // Until it is destroyed a signal ends the process at once: there is nothing to drain yet.
@@ -90,6 +99,32 @@ std::jthread leave_on_signal(const TerminationSignals& signals) {
 // An IPv6 address stands in brackets (RFC 3986, 3.2.2).
 std::string host_text(const std::string& address) {
   return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+// Who scrapes is asked for no body and needs few connections.
+constexpr std::size_t kScrapers = 64;
+
+config::HttpConfig http_of(const config::MetricsConfig& metrics) {
+  config::HttpConfig http;
+  http.address = metrics.address;
+  http.port = metrics.port;
+  http.max_input_size = 1;
+  return http;
+}
+
+// Who this server is to receivers of alerts.
+std::string instance_name(std::uint16_t port) {
+  char host[256] = "";
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return std::string(host) + ":" + std::to_string(port);
+}
+
+std::vector<metrics::ReceiverView> receivers_of(const alerts::Alerts& alerts) {
+  std::vector<metrics::ReceiverView> views;
+  for (const auto& [receiver, counters] : alerts.counters()) {
+    views.push_back({receiver, counters.sent, counters.dropped, counters.waiting, counters.failed});
+  }
+  return views;
 }
 
 worker::Supervisor::Options worker_options(const config::ServerConfig& server, bool software_gpu,
@@ -108,7 +143,8 @@ worker::Supervisor::Options worker_options(const config::ServerConfig& server, b
   return options;
 }
 
-int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> models) {
+int run(const config::ServerConfig& server, api::Admin admin,
+        std::vector<serving::ModelFolder> models) {
   const TerminationSignals signals;
   const Clock& clock = steady_clock();
   const int cpus = usable_cpus();
@@ -121,21 +157,41 @@ int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> mo
     log::error(runtime.error().message);
     return 1;
   }
+  alerts::Alerts alerts(server.alerts, clock,
+                        static_cast<std::uint64_t>(wall_now().time_since_epoch().count()));
   worker::SharedPool pool({.shared = any_is_isolated(models)});
   serving::LadderEngine engine(
       std::move(models), [&](const runtime::LoadSpec& spec) { return (*runtime)->load(spec); },
       {.cpus = cpus,
        .queue = {.entries = server.max_queue_size, .bytes = server.max_queue_bytes},
-       .workers = worker_options(server, software_gpu, pool)},
+       .workers = worker_options(server, software_gpu, pool),
+       .observer = [&](const serving::Event& event) { alerts.tell(event); }},
       clock, pool);
-  api::V2Routes routes(engine, server.http, kVersion);
+  api::V2Routes routes(engine, server.http, kVersion, std::move(admin));
   api::HttpServer http(server.http, routes, cpus, clock, pool);
+  api::MetricsRoutes metrics_routes(engine, [&alerts] { return receivers_of(alerts); });
+  api::HttpServer metrics(http_of(server.metrics), metrics_routes, 1, clock, pool, kScrapers);
+  const auto metrics_port = metrics.start();
+  if (!metrics_port) {
+    log::error("metrics: " + metrics_port.error().message);
+    std::_Exit(1);
+  }
+  log::info("metrics on http://" + host_text(server.metrics.address) + ":" +
+            std::to_string(*metrics_port) + "/metrics");
+  api::GrpcServer grpc(server.grpc, engine, clock, kVersion);
+  const auto grpc_port = grpc.start();
+  if (!grpc_port) {
+    log::error(grpc_port.error().message);
+    std::_Exit(1);
+  }
+  log::info("grpc on " + host_text(server.grpc.address) + ":" + std::to_string(*grpc_port));
   const auto port = http.start();
   if (!port) {
     log::error(port.error().message);
     std::_Exit(1);
   }
   leaving = {};
+  alerts.start(instance_name(*port));
   log::info("listening on http://" + host_text(server.http.address) + ":" + std::to_string(*port),
             {{"onnxruntime", (*runtime)->version()}, {"cpus", std::to_string(cpus)}});
 
@@ -143,8 +199,10 @@ int run(const config::ServerConfig& server, std::vector<serving::ModelFolder> mo
   engine.begin_drain();
   log::info("draining: not ready any more; what is in flight and what still arrives is answered",
             {{"exit_timeout_ms", std::to_string(server.exit_timeout.count())}});
-  const bool quiet = drain(http, engine, signals, server.exit_timeout, clock);
+  const bool quiet = drain(http, grpc, engine, signals, server.exit_timeout, clock);
+  grpc.stop(1s);
   http.stop(clock.now() + 1s);
+  alerts.stop(kLastAlerts);
   if (quiet) {
     log::info("drained");
   } else {
@@ -173,8 +231,13 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
     err << models.error().message << "\n";
     return 2;
   }
+  auto admin = api::Admin::open(server->admin);
+  if (!admin) {
+    err << admin.error().message << "\n";
+    return 2;
+  }
   if (options.check_config) return check_config(*server, *models, out, err);
-  return run(*server, std::move(*models));
+  return run(*server, std::move(*admin), std::move(*models));
 }
 
 }  // namespace gradus::tools

@@ -27,9 +27,11 @@ class Handle final : public runtime::Backend {
   const std::vector<runtime::Placement>& placement() const override {
     return session_->placement();
   }
+  using Backend::run;
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) override {
-    return session_->run(inputs, outputs);
+                                  std::span<const std::size_t> outputs,
+                                  runtime::Stop* stop) override {
+    return session_->run(inputs, outputs, stop);
   }
 
  private:
@@ -82,8 +84,11 @@ void IsolatedSession::unload() {
   if (worker != nullptr) worker->unload(session, kUnloadLimit);
 }
 
+// A worker is not told to stop: what it answers late is not waited for, and its next run comes
+// after.
 Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inputs,
-                                                 std::span<const std::size_t> outputs) {
+                                                 std::span<const std::size_t> outputs,
+                                                 runtime::Stop*) {
   const std::uint64_t shape = shape_bucket(inputs);
   std::shared_ptr<Worker> worker;
   std::uint64_t session = 0;

@@ -27,6 +27,8 @@ WITH_SOFTWARE_GPU = {"VK_DRIVER_FILES": str(SOFTWARE_GPU), "CUDA_VISIBLE_DEVICES
 START_LIMIT_S = 60
 EXIT_LIMIT_S = 60
 LISTENING = re.compile(r"listening on http://[^\s\"]+:(\d+)")
+METRICS = re.compile(r"metrics on http://[^\s\"]+:(\d+)/metrics")  # logged before that
+GRPC = re.compile(r"grpc on [^\s\"]+:(\d+)")  # so is this
 
 
 def poll(what, limit_s, check):
@@ -66,7 +68,8 @@ class Server:
     def __init__(self, repositories, *arguments, env=None, wait="ready"):
         if not isinstance(repositories, (list, tuple)):
             repositories = [repositories]
-        command = [str(BINARY), "serve", "--http-port", "0"]
+        command = [str(BINARY), "serve", "--http-port", "0", "--grpc-port", "0",
+                   "--metrics-port", "0"]
         for repository in repositories:
             command += ["--model-repository", str(repository)]
         self._log = tempfile.TemporaryFile()
@@ -76,6 +79,8 @@ class Server:
         try:
             self.port = int(poll("the line that names the port", START_LIMIT_S, self._find_port))
             self.client = client.Client("127.0.0.1", self.port)
+            self.metrics_port = int(METRICS.search(self.log).group(1))
+            self.grpc_port = int(GRPC.search(self.log).group(1))
             if wait == "ready":
                 self.wait_ready()
         except BaseException:

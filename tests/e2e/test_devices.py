@@ -20,7 +20,7 @@ levels:
   - {name: gpu, file: model.onnx, providers: [%s], device_ids: [0, 1], target_p99_ms: 500,
      keep: always}
   - {name: cpu, file: model.onnx, providers: [cpu], keep: always}
-policy: {hold_ms: 1000, probe_every_ms: 100, breaker_open_ms: 1000, cooldown_ms: 1000}
+policy: {hold_ms: 1000, probe_every_ms: 100, breaker_open_ms: 1000, cooldown_ms: 1000, canary_stage_min_ms: 0}
 """ % FAULT
 
 

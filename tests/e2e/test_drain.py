@@ -179,7 +179,7 @@ def test_sigint_drains_too(server):
 
 def test_the_port_is_refused_when_taken(server):
     code, _, said = run_to_end("serve", "--model-repository", DEMO_MODELS, "--providers", "cpu",
-                               "--http-port", server.port)
+                               "--http-port", server.port, "--grpc-port", 0, "--metrics-port", 0)
     assert code == 1
     assert str(server.port) in said
     with pytest.raises(OSError), socket.socket() as other:

@@ -18,7 +18,8 @@ levels:
   - {name: gpu, file: model.onnx, providers: [%s], target_p99_ms: 100, check_outputs: finite,
      isolation: %s, keep: always}
   - {name: cpu, file: model.onnx, providers: [cpu], keep: always}
-policy: {hold_ms: 500, hold_cap_ms: 500, probe_every_ms: 50, cooldown_ms: 500, breaker_open_ms: 500}
+policy: {hold_ms: 500, hold_cap_ms: 500, probe_every_ms: 50, cooldown_ms: 500, breaker_open_ms: 500,
+         canary_stage_min_ms: 0}
 """
 HOLD_S = 0.5
 

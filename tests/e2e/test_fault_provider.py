@@ -22,7 +22,7 @@ levels:
 policy: {%s}
 """
 NEVER_CLIMB = "hold_ms: 600000, probe_every_ms: 600000"  # nor does a probe take an order
-CLIMB_SOON = "hold_ms: 1000, hold_cap_ms: 60000, probe_every_ms: 200"
+CLIMB_SOON = "hold_ms: 1000, hold_cap_ms: 60000, probe_every_ms: 200, canary_stage_min_ms: 0"
 SOON_SLOW = "slow_samples: 5, slow_count: 3, window_ms: 3000"
 
 

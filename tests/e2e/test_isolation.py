@@ -18,7 +18,7 @@ levels:
   - {name: isolated, file: model.onnx, providers: [CPUExecutionProvider], isolation: process,
      keep: always, target_p99_ms: 100}
   - {name: cpu, file: model.onnx, providers: [CPUExecutionProvider], keep: always}
-policy: {hold_ms: %d, breaker_open_ms: 1000, cooldown_ms: 1000}
+policy: {hold_ms: %d, breaker_open_ms: 1000, cooldown_ms: 1000, canary_stage_min_ms: 0}
 """ % (HOLD_S * 1000)
 
 

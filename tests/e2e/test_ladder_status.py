@@ -13,10 +13,10 @@ IMAGE = {"image": samples.fashion_images()[:1]}
 FASHION = DEMO_MODELS / "fashion"
 CPU, WEBGPU, CUDA = "CPUExecutionProvider", "WebGpuExecutionProvider", "CUDAExecutionProvider"
 LADDER_KEYS = {"model", "version", "current_level", "degraded", "saturated", "urgent", "levels",
-               "transitions"}
+               "transitions", "pin", "last_canary"}
 LEVEL_KEYS = {"level", "name", "variant", "state", "breaker", "reason", "providers_wanted",
-              "provider_used", "node_share", "target_p99_ms", "p99_ms", "waiting", "batch_size",
-              "served", "failed", "worker", "workers"}
+              "provider_used", "node_share", "target_p99_ms", "p99_ms", "canary_share",
+              "waiting", "batch_size", "running", "served", "failed", "worker", "workers"}
 
 
 def test_without_a_gpu_level_1_answers_and_the_ladder_says_why(start):

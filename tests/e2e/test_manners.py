@@ -17,7 +17,8 @@ def test_nothing_is_reported_or_left_behind(start, tmp_path):
 def test_a_log_that_nobody_reads_does_not_end_the_server():
     reader, writer = os.pipe()
     process = subprocess.Popen(
-        [str(BINARY), "serve", "--http-port", "0", "--model-repository", str(DEMO_MODELS)],
+        [str(BINARY), "serve", "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0",
+         "--model-repository", str(DEMO_MODELS)],
         env=environment(None), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer)
     os.close(writer)
     said = b""

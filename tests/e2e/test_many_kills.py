@@ -19,7 +19,8 @@ LADDER = """\
 levels:
   - {name: gpu, file: model.onnx, providers: [FaultExecutionProvider], keep: always}
   - {name: cpu, file: model.onnx, providers: [cpu], keep: always}
-policy: {hold_ms: 150, hold_cap_ms: 150, probe_every_ms: 150, cooldown_ms: 0, breaker_open_ms: 150}
+policy: {hold_ms: 150, hold_cap_ms: 150, probe_every_ms: 150, cooldown_ms: 0, breaker_open_ms: 150,
+         canary_stage_min_ms: 0}
 """
 SERVER = f"""\
 provider_libraries: {{FaultExecutionProvider: {LIBRARY}}}

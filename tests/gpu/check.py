@@ -51,8 +51,8 @@ class Server:
     def __init__(self, binary, repository, provider, *flags):
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [binary, "serve", "--http-port", "0", "--model-repository", repository, "--providers",
-             f"{provider},cpu", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [binary, "serve", "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", "--model-repository",
+             repository, "--providers", f"{provider},cpu", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self._log)
         self.port = int(poll("the server to listen", 60, self._find_port))
 
@@ -257,7 +257,7 @@ def lay_out(folder, demo, given):
         gpu["providers"] = [{"CUDAExecutionProvider": {"gpu_mem_limit": "536870912"}}]
     kept = {name: {"keep": "always"} for name in ("cpu", "cpu-int8", "cpu-small")}
     policy = {"hold_ms": 1000, "hold_cap_ms": 1000, "probe_every_ms": 100, "cooldown_ms": 1000,
-              "breaker_open_ms": 1000}
+              "breaker_open_ms": 1000, "canary_stage_min_ms": 0}
     for model in ("fashion", "langid", "upscale"):
         if given.software:  # a run's limit is ten times that
             gpu["target_p99_ms"] = 300 if model == "fashion" else 3000

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/load.h"
@@ -22,6 +23,9 @@ struct FakeLevel {
     return Result<void>();
   };
   std::atomic<int> runs{0};
+  /// Runs do not end by themselves while it is true …
+  std::atomic<bool> hangs{false};
+  std::atomic<int> stopped{0};  // … but so many have been ended
   /// The first dimension of each run's input, in the order in which they got past `before`.
   std::vector<std::int64_t> batches() const {
     const std::lock_guard lock(mutex);
@@ -39,9 +43,18 @@ class FakeBackend final : public runtime::Backend {
 
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
+  using Backend::run;
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) override {
+                                  std::span<const std::size_t> outputs,
+                                  runtime::Stop* stop) override {
     ++level_->runs;
+    while (level_->hangs) {
+      if (stop != nullptr && stop->requested()) {
+        ++level_->stopped;
+        return fail(Code::kCancelled, "ended");
+      }
+      std::this_thread::yield();
+    }
     if (const auto ok = level_->before(); !ok) return tl::unexpected(ok.error());
     {
       const std::lock_guard lock(level_->mutex);

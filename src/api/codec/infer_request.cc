@@ -14,9 +14,6 @@ namespace {
 
 using ondemand::value;
 
-constexpr std::uint64_t kMostPriority = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint64_t kMostTimeoutUs = static_cast<std::uint64_t>(to_us(kLongestTimeout));
-
 // What a decoded request keeps alive: the body while a view points into it, and what was copied.
 struct Kept {
   std::shared_ptr<const void> body;
@@ -38,6 +35,7 @@ class Decoder {
                     " bytes are left over after the binary data of all inputs");
     }
     serving::Request& request = decoded_.request;
+    if (strict_) request.max_level = 0;
     if (request.min_level > request.max_level) {
       return fail(Code::kInvalid, "parameter 'min_level' is " + std::to_string(request.min_level) +
                                       "; expected at most 'max_level', " +
@@ -88,6 +86,9 @@ class Decoder {
     constexpr std::uint64_t kMostLevel = std::numeric_limits<int>::max();
     if (name == "binary_data_output") {
       return assign_known(walk_.boolean(member, "parameter 'binary_data_output'"), binary_output_);
+    }
+    if (name == "strict") {
+      return assign_known(walk_.boolean(member, "parameter 'strict'"), strict_);
     }
     if (name == "min_level") {
       return assign_known(walk_.integer(member, "parameter 'min_level'", 0, kMostLevel),
@@ -187,6 +188,7 @@ class Decoder {
   std::set<std::string> output_names_;
   std::vector<std::optional<bool>> output_binary_;  // one for each named output
   bool binary_output_ = false;
+  bool strict_ = false;
   struct {
     bool inputs = false, outputs = false, id = false, parameters = false;
   } seen_;

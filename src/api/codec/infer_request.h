@@ -8,6 +8,8 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,9 +44,18 @@ struct DecodeLimits {
 /// The longest `timeout` a request may give: longer ones are refused, so that arrival + timeout
 /// never overflows.
 inline constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
+inline constexpr auto kMostTimeoutUs = static_cast<std::uint64_t>(to_us(kLongestTimeout));
+
+/// The greatest `priority`.
+inline constexpr std::uint64_t kMostPriority = std::numeric_limits<std::uint32_t>::max();
 
 /// What a tier may be called, for errors.
 inline constexpr std::string_view kTierNames = "'realtime', 'standard' or 'batch'";
+
+/// What a datatype may be called, for errors.
+inline constexpr std::string_view kDatatypeNames =
+    "BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16 or "
+    "BYTES";
 
 struct DecodedInfer {
   serving::Request request;  // arrival is left for the caller to stamp

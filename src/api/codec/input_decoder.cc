@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "api/codec/infer_request.h"
+
 namespace gradus::api {
 namespace {
 
@@ -83,9 +85,7 @@ Result<void> InputDecoder::read_datatype(value member, Input& in) {
     in.dtype = *found;
     return {};
   }
-  return refuse("'datatype' is " + quote_name(*name) +
-                "; expected BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, "
-                "FP32, FP64, BF16 or BYTES");
+  return refuse("'datatype' is " + quote_name(*name) + "; expected " + std::string(kDatatypeNames));
 }
 
 Result<void> InputDecoder::read_shape(value member, Input& in) {

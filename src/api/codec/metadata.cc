@@ -9,6 +9,15 @@ std::string flag(std::string_view key, bool value) {
   return "{" + json_string(key) + (value ? ":true}" : ":false}");
 }
 
+std::string list(const auto& texts) {
+  std::string out = "[";
+  for (const auto& text : texts) {
+    if (out.size() > 1) out += ',';
+    out += json_string(text);
+  }
+  return out + ']';
+}
+
 std::string specs(const std::vector<runtime::TensorSpec>& tensors) {
   std::string out = "[";
   for (const runtime::TensorSpec& tensor : tensors) {
@@ -36,17 +45,17 @@ std::string error_json(std::string_view message) {
 
 std::string server_metadata_json(std::string_view version) {
   return "{\"name\":\"gradus\",\"version\":" + json_string(version) +
-         ",\"extensions\":[\"binary_tensor_data\",\"parameters\"]}";
+         ",\"extensions\":" + list(kExtensions) + '}';
+}
+
+std::string model_names_json(const std::vector<std::string>& names) {
+  return "{\"models\":" + list(names) + '}';
 }
 
 std::string model_metadata_json(const serving::ModelInfo& model) {
-  std::string versions;
-  for (const std::string& version : model.versions) {
-    if (!versions.empty()) versions += ',';
-    versions += json_string(version);
-  }
-  return "{\"name\":" + json_string(model.name) + ",\"versions\":[" + versions +
-         "],\"platform\":\"onnxruntime_onnx\",\"inputs\":" + specs(model.signature.inputs) +
+  return "{\"name\":" + json_string(model.name) + ",\"versions\":" + list(model.versions) +
+         ",\"platform\":" + json_string(kPlatform) +
+         ",\"inputs\":" + specs(model.signature.inputs) +
          ",\"outputs\":" + specs(model.signature.outputs) + '}';
 }
 

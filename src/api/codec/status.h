@@ -16,6 +16,8 @@ constexpr int http_status(Code code) {
       return 429;
     case Code::kDeadline:
       return 504;
+    case Code::kCancelled:
+      return 499;  // as nginx: the client has gone, or closed its side
     case Code::kUnavailable:
     case Code::kWorkerLost:
       return 503;

@@ -1,5 +1,6 @@
 #include "api/http/connection.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -48,7 +50,16 @@ struct WriteView {
 }  // namespace
 
 struct Connection::Stream {
-  explicit Stream(asio::io_context& io) : socket(asio::make_strand(io)) {}
+  Stream(asio::io_context& io, int descriptor) : socket(asio::make_strand(io)) {
+    ErrorCode ec;
+    socket.assign(asio::ip::tcp::v4(), descriptor, ec);  // v6 too: only the number counts
+    if (ec) ::close(descriptor);                         // then the first read fails
+  }
+  std::string peer() const {
+    ErrorCode ec;
+    const auto endpoint = socket.remote_endpoint(ec);
+    return ec ? std::string() : endpoint.address().to_string();
+  }
   auto strand() { return socket.get_executor(); }
 
   static Io outcome(const ErrorCode& ec) {
@@ -62,13 +73,11 @@ struct Connection::Stream {
 
 Connection::Connection(std::shared_ptr<ServerCore> core, int descriptor)
     : core_(std::move(core)),
-      stream_(std::make_unique<Stream>(core_->io())),
+      stream_(std::make_unique<Stream>(core_->io(), descriptor)),
       parser_(core_->limits),
       in_capacity_(core_->limits.header_bytes + kReadAhead),
-      in_(std::make_unique_for_overwrite<char[]>(in_capacity_)) {
-  ErrorCode ec;
-  stream_->socket.assign(asio::ip::tcp::v4(), descriptor, ec);  // v6 too: only the number counts
-  if (ec) ::close(descriptor);                                  // then the first read fails
+      in_(std::make_unique_for_overwrite<char[]>(in_capacity_)),
+      peer_(stream_->peer()) {
   clear_deadline();
 }
 
@@ -209,6 +218,7 @@ void Connection::parse_header() {
     state_ = State::kHeader;
     request_ = {};
     request_.arrival = core_->clock.now();
+    request_.peer = peer_;
     set_deadline(core_->config.header_timeout);
   }
   std::size_t taken = 0;
@@ -335,6 +345,29 @@ void Connection::dispatch() {
   }
   request_.body = {};
   request_.body_owner.reset();
+  if (state_ != State::kHandling) return;
+  exchange_ = exchange;
+  watch();
+}
+
+// One wait outlives the requests that are answered before the client sends or closes anything.
+void Connection::watch() {
+  if (std::exchange(watching_, true)) return;
+  stream_->socket.async_wait(asio::socket_base::wait_read,
+                             [self = shared_from_this()](const ErrorCode& ec) {
+                               self->watching_ = false;
+                               if (!ec) self->on_watched();
+                             });
+}
+
+// What a client sends ahead stays where it is, and hides its end until it is read.
+void Connection::on_watched() {
+  if (state_ != State::kHandling) return;
+  char byte = 0;
+  const ssize_t got = ::recv(stream_->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool gone = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+  if (!gone) return;
+  if (const auto exchange = exchange_.lock()) exchange->abandon();
 }
 
 void Connection::on_reply(HttpResponse response) {
@@ -417,12 +450,14 @@ void Connection::discard() {
 
 void Connection::close() {
   if (state_ == State::kClosed) return;
+  const auto unanswered = state_ == State::kHandling ? exchange_.lock() : nullptr;
   state_ = State::kClosed;
   clear_deadline();
   ErrorCode ignored;
   stream_->socket.close(ignored);
   response_ = {};
   core_->remove(shared_from_this());
+  if (unanswered) unanswered->abandon();
 }
 
 }  // namespace gradus::api

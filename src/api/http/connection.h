@@ -4,7 +4,8 @@
 //   idle -> header -> body -> handling -> writing -> idle, or -> lingering -> closed
 //
 // Nothing is read while a request is handled, so a client that sends faster than it is answered is
-// slowed down by TCP. Lingering: our side is shut down and what still comes is thrown away for a
+// slowed down by TCP; it is only watched for the client's closing its side, which abandons the
+// request. Lingering: our side is shut down and what still comes is thrown away for a
 // while; a close with unread bytes would make the client's kernel drop our answer.
 #pragma once
 #include <atomic>
@@ -15,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/http/exchange.h"
 #include "api/http/request_parser.h"
 #include "api/http/server_core.h"
 
@@ -63,6 +65,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void on_body_read(Io io, std::size_t n);
   void take_chunks();
   void dispatch();
+  void watch();
+  void on_watched();
   void on_reply(HttpResponse response);
   void write(HttpResponse response, bool keep_alive);
   void write_some();
@@ -93,11 +97,15 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
 
+  const std::string peer_;  // HttpRequest::peer
   HttpRequest request_;
   worker::PoolBuffer body_;
   std::size_t body_start_ = 0;  // offset of the body in its buffer
   std::size_t body_have_ = 0;
   std::size_t body_size_ = 0;  // announced
+
+  std::weak_ptr<Exchange> exchange_;  // of the request that is handled
+  bool watching_ = false;             // a wait for readability is pending
 
   HttpResponse response_;
   bool keep_alive_ = false;

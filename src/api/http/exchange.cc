@@ -18,4 +18,25 @@ void Exchange::send(HttpResponse response) {
   if (const auto connection = connection_.lock()) connection->post_reply(std::move(response));
 }
 
+void Exchange::when_abandoned(std::function<void()> call) {
+  {
+    const MutexLock lock(mutex_);
+    if (!abandoned_) {
+      when_abandoned_ = std::move(call);
+      return;
+    }
+  }
+  call();
+}
+
+void Exchange::abandon() {
+  std::function<void()> call;
+  {
+    const MutexLock lock(mutex_);
+    abandoned_ = true;
+    call = std::exchange(when_abandoned_, nullptr);
+  }
+  if (call) call();
+}
+
 }  // namespace gradus::api

@@ -3,6 +3,7 @@
 // from where they lie.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@ struct HttpRequest {
   std::shared_ptr<const void> body_owner;  // null when there is no body
   std::size_t readable_after = 0;          // bytes past the body that may be read, of any value
   TimePoint arrival{};                     // when the first byte of the request came
+  std::string_view peer;                   // the client's address, without port; "": unknown
 
   /// The first header of that name, in any case.
   std::optional<std::string_view> header(std::string_view name) const;
@@ -63,6 +65,8 @@ class ReplySink {
  public:
   virtual ~ReplySink() = default;
   virtual void send(HttpResponse response) = 0;
+  /// As Reply::when_abandoned; a sink that cannot be abandoned never calls.
+  virtual void when_abandoned(std::function<void()>) {}
 };
 
 /// Answers one request: call it exactly once, from any thread, now or later. Copies share the
@@ -71,6 +75,9 @@ class Reply {
  public:
   explicit Reply(std::shared_ptr<ReplySink> sink) : sink_(std::move(sink)) {}
   void operator()(HttpResponse response) const { sink_->send(std::move(response)); }
+  /// Called once, on any thread, when the client closes its side before it is answered; at once if
+  /// it has. Whatever is answered then may still be sent. One call a request.
+  void when_abandoned(std::function<void()> call) const { sink_->when_abandoned(std::move(call)); }
 
  private:
   std::shared_ptr<ReplySink> sink_;

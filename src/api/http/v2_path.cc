@@ -61,6 +61,7 @@ Result<Route> parse_route(std::string_view target) {
   if (path == "/v2/health/ready") return Route{Endpoint::kReady, {}, {}};
   if (path == "/v2/workers") return Route{Endpoint::kWorkers, {}, {}};
   constexpr std::string_view kModels = "/v2/models";
+  if (path == kModels) return Route{Endpoint::kModels, {}, {}};
   if (!path.starts_with("/v2/models/")) return no_such_path(path);
 
   std::string_view rest = path.substr(kModels.size());
@@ -93,6 +94,7 @@ Result<Route> parse_route(std::string_view target) {
 }
 
 std::string_view allowed_methods(Endpoint endpoint) {
+  if (endpoint == Endpoint::kLadder) return "GET, HEAD, POST";
   return endpoint == Endpoint::kInfer ? "POST" : "GET, HEAD";
 }
 

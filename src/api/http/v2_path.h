@@ -13,6 +13,7 @@ enum class Endpoint : std::uint8_t {
   kServer,      // /v2
   kLive,        // /v2/health/live
   kReady,       // /v2/health/ready
+  kModels,      // /v2/models
   kModel,       // /v2/models/{m}[/versions/{v}]
   kModelReady,  // …/ready
   kLadder,      // …/ladder
@@ -31,7 +32,7 @@ struct Route {
 ///   (`..`, with a slash, with control characters); kInvalid: malformed percent-encoding
 Result<Route> parse_route(std::string_view target);
 
-/// `POST`, or `GET, HEAD`: the value of an Allow header.
+/// `POST`, `GET, HEAD`, or all of them: the value of an Allow header.
 std::string_view allowed_methods(Endpoint endpoint);
 
 }  // namespace gradus::api

@@ -11,6 +11,7 @@
 #include "api/codec/content_coding.h"
 #include "api/codec/infer_request.h"
 #include "api/codec/infer_response.h"
+#include "api/codec/ladder_command.h"
 #include "api/codec/metadata.h"
 #include "api/codec/status.h"
 #include "base/cpu_count.h"
@@ -97,6 +98,13 @@ Result<V2Routes::InferHeaders> read_headers(const HttpRequest& http, std::size_t
   const auto max_level = number_header(http, "gradus-max-level", 0, kMostLevel);
   if (!max_level) return tl::unexpected(max_level.error());
   if (*max_level) headers.max_level = static_cast<int>(**max_level);
+  if (const auto strict = http.header("gradus-strict")) {
+    if ((*strict != "true" && *strict != "false") || http.header_conflicts("gradus-strict")) {
+      return fail(Code::kInvalid, "header gradus-strict is '" + std::string(*strict) +
+                                      "'; expected true or false, once");
+    }
+    if (*strict == "true") headers.max_level = 0;
+  }
   if (const auto name = http.header("gradus-tier")) {
     headers.tier = config::tier_named(*name);
     if (!headers.tier || http.header_conflicts("gradus-tier")) {
@@ -166,11 +174,13 @@ HttpResponse answer(const Result<serving::Response>& result, const OutputForms& 
 
 }  // namespace
 
-V2Routes::V2Routes(serving::Engine& engine, const config::HttpConfig& config, std::string version)
+V2Routes::V2Routes(serving::Engine& engine, const config::HttpConfig& config, std::string version,
+                   Admin admin)
     : engine_(engine),
       max_input_size_(config.max_input_size),
       max_json_depth_(config.max_json_depth),
       version_(std::move(version)),
+      admin_(std::move(admin)),
       decoders_("decode", usable_cpus(), kMostWaiting) {}
 
 std::size_t V2Routes::body_offset(const HttpRequest& request) const {
@@ -181,17 +191,27 @@ std::size_t V2Routes::body_offset(const HttpRequest& request) const {
 void V2Routes::handle(const HttpRequest& request, Reply reply) {
   const auto route = parse_route(request.target);
   if (!route) return reply(refusal(route.error()));
-  const bool post = route->endpoint == Endpoint::kInfer;
-  const bool allowed =
-      post ? request.method == "POST" : request.method == "GET" || request.method == "HEAD";
-  if (!allowed) {
+  const bool ladder = route->endpoint == Endpoint::kLadder;
+  const bool infers = route->endpoint == Endpoint::kInfer;
+  const bool post = request.method == "POST";
+  const bool get_or_head = request.method == "GET" || request.method == "HEAD";
+  if (!((post && (infers || ladder)) || (get_or_head && !infers))) {
     const std::string allow(allowed_methods(route->endpoint));
     HttpResponse response = error_response(405, "this path takes " + allow + " only");
     response.headers.emplace_back("Allow", allow);
     return reply(std::move(response));
   }
-  if (post) return infer(*route, request, std::move(reply));
-  reply(get(*route));
+  if (infers) return infer(*route, request, std::move(reply));
+  reply(post ? command(*route, request) : get(*route));
+}
+
+HttpResponse V2Routes::command(const Route& route, const HttpRequest& request) {
+  if (auto refused = admin_.refusal(request)) return std::move(*refused);
+  auto command = decode_ladder_command(request.body);
+  if (!command) return refusal(command.error());
+  command->who = request.peer;
+  auto ladder = engine_.command(route.model, route.version, *command);
+  return ladder ? json(std::move(*ladder)) : refusal(ladder.error());
 }
 
 HttpResponse V2Routes::get(const Route& route) const {
@@ -210,6 +230,8 @@ HttpResponse V2Routes::get(const Route& route) const {
       const auto ready = engine_.model_ready(route.model, route.version);
       return ready ? json(model_ready_json(route.model, true)) : refusal(ready.error());
     }
+    case Endpoint::kModels:
+      return json(model_names_json(engine_.model_names()));
     case Endpoint::kModel: {
       const auto info = engine_.model_info(route.model, route.version);
       return info ? json(model_metadata_json(*info)) : refusal(info.error());
@@ -228,14 +250,15 @@ HttpResponse V2Routes::get(const Route& route) const {
 
 void V2Routes::infer(const Route& route, const HttpRequest& http, Reply reply) {
   if (http.header_conflicts("Content-Encoding")) {
-    return reply(error_response(415, "header Content-Encoding comes twice"));
+    return refuse(route, Code::kInvalid, error_response(415, "header Content-Encoding comes twice"),
+                  reply);
   }
   if (const auto coding = parse_content_encoding(http.header("Content-Encoding").value_or(""));
       !coding) {
-    return reply(error_response(415, coding.error().message));
+    return refuse(route, Code::kInvalid, error_response(415, coding.error().message), reply);
   }
   auto headers = read_headers(http, max_input_size_);
-  if (!headers) return reply(refusal(headers.error()));
+  if (!headers) return refuse(route, headers.error(), reply);
   Body body{http.body, http.body_owner, http.readable_after};
   if (!is_heavy(*headers, body.bytes.size())) {
     return decode_and_infer(route, *headers, std::move(body), std::move(reply));
@@ -243,7 +266,19 @@ void V2Routes::infer(const Route& route, const HttpRequest& http, Reply reply) {
   const bool taken = decoders_.try_push([this, route, headers = *headers, body, reply] {
     decode_and_infer(route, headers, body, reply);
   });
-  if (!taken) reply(refusal({Code::kOverloaded, "too many large requests wait to be decoded"}));
+  if (!taken) {
+    refuse(route, {Code::kOverloaded, "too many large requests wait to be decoded"}, reply);
+  }
+}
+
+// Counted before it is answered: whoever has the answer finds it in the metrics.
+void V2Routes::refuse(const Route& route, Code code, HttpResponse response, const Reply& reply) {
+  engine_.refused(route.model, route.version, code);
+  reply(std::move(response));
+}
+
+void V2Routes::refuse(const Route& route, const Error& error, const Reply& reply) {
+  refuse(route, error.code, refusal(error), reply);
 }
 
 void V2Routes::decode_and_infer(const Route& route, const InferHeaders& headers, Body body,
@@ -253,7 +288,8 @@ void V2Routes::decode_and_infer(const Route& route, const InferHeaders& headers,
     if (!plain) {
       const bool too_large = plain.error().code == Code::kOverloaded;
       const int status = too_large ? 413 : http_status(plain.error().code);
-      return reply(error_response(status, plain.error().message));
+      return refuse(route, too_large ? Code::kInvalid : plain.error().code,
+                    error_response(status, plain.error().message), reply);
     }
     const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*plain));
     body = {*owner, owner, 0};
@@ -261,26 +297,31 @@ void V2Routes::decode_and_infer(const Route& route, const InferHeaders& headers,
   Result<DecodedInfer> decoded;
   if (headers.json_length == std::size_t{0}) {
     const auto info = engine_.model_info(route.model, route.version);
-    if (!info) return reply(refusal(info.error()));
+    if (!info) return refuse(route, info.error(), reply);
     decoded = decode_raw_infer(route.model, route.version, std::move(body), info->signature);
   } else {
     decoded = decode_infer(route.model, route.version, std::move(body), headers.json_length,
                            DecodeLimits{max_json_depth_});
   }
-  if (!decoded) return reply(refusal(decoded.error()));
+  if (!decoded) return refuse(route, decoded.error(), reply);
   if (auto applied = apply(headers, decoded->request); !applied) {
-    return reply(refusal(applied.error()));
+    return refuse(route, applied.error(), reply);
   }
-  engine_.infer(std::move(decoded->request),
-                [reply = std::move(reply), coding = headers.answer_coding,
-                 forms = std::move(decoded->forms)](const Result<serving::Response>& result) {
-                  try {
-                    reply(answer(result, forms, coding));
-                  } catch (const std::exception& e) {
-                    log::error("http: an answer could not be written", {{"what", e.what()}});
-                    reply(error_response(500, "internal error"));
-                  }
-                });
+  const serving::Ticket ticket =
+      engine_.infer(std::move(decoded->request),
+                    [reply, coding = headers.answer_coding,
+                     forms = std::move(decoded->forms)](const Result<serving::Response>& result) {
+                      try {
+                        reply(answer(result, forms, coding));
+                      } catch (const std::exception& e) {
+                        log::error("http: an answer could not be written", {{"what", e.what()}});
+                        reply(error_response(500, "internal error"));
+                      }
+                    });
+  if (ticket.expired()) return;  // answered
+  reply.when_abandoned([ticket] {
+    if (const auto request = ticket.lock()) request->cancel();
+  });
 }
 
 }  // namespace gradus::api

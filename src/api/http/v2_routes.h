@@ -5,6 +5,7 @@
 #include <string>
 
 #include "api/codec/infer_request.h"
+#include "api/http/admin.h"
 #include "api/http/http_message.h"
 #include "api/http/v2_path.h"
 #include "config/server_config.h"
@@ -17,7 +18,9 @@ class V2Routes final : public Handler {
  public:
   /// @param engine borrowed; its `Done` may outlive this object
   /// @param version what GET /v2 shows
-  V2Routes(serving::Engine& engine, const config::HttpConfig& config, std::string version);
+  /// @param admin who may send commands to ladders
+  V2Routes(serving::Engine& engine, const config::HttpConfig& config, std::string version,
+           Admin admin = {});
 
   /// A JSON part of announced length is followed by tensors: these are what is aligned.
   std::size_t body_offset(const HttpRequest& request) const override;
@@ -27,13 +30,17 @@ class V2Routes final : public Handler {
 
  private:
   HttpResponse get(const Route& route) const;
+  HttpResponse command(const Route& route, const HttpRequest& request);
   void infer(const Route& route, const HttpRequest& request, Reply reply);
+  void refuse(const Route& route, Code code, HttpResponse response, const Reply& reply);
+  void refuse(const Route& route, const Error& error, const Reply& reply);
   void decode_and_infer(const Route& route, const InferHeaders& headers, Body body, Reply reply);
 
   serving::Engine& engine_;
   const std::size_t max_input_size_;
   const std::size_t max_json_depth_;
   const std::string version_;
+  const Admin admin_;
   serving::RunLane decoders_;  // last: its jobs use the rest
 };
 

@@ -47,6 +47,22 @@ std::optional<MutexLock> lock_if(Mutex* mutex) {
   return std::optional<MutexLock>(std::in_place, *mutex);
 }
 
+void set_up(Ort::RunOptions& options, bool shrink) {
+  // What goes wrong in a run is in its answer; ONNX Runtime need not log it once more.
+  options.SetRunLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
+  if (shrink) options.AddConfigEntry(kOrtRunOptionsConfigEnableMemoryArenaShrinkage, "cpu:0");
+}
+
+class Stoppable final : public Stop::Target {
+ public:
+  explicit Stoppable(bool shrink) { set_up(options_, shrink); }
+  const Ort::RunOptions& get() const { return options_; }
+  void stop() override { options_.SetTerminate(); }
+
+ private:
+  Ort::RunOptions options_;
+};
+
 Result<Signature> signature_of(const Ort::Session& session) {
   Signature signature;
   const Ort::AllocatorWithDefaultOptions allocator;
@@ -91,10 +107,8 @@ OrtSession::OrtSession(std::shared_ptr<Environment> environment, Ort::Session se
       on_cpu_(on_cpu),
       one_at_a_time_(one_at_a_time),
       cpu_memory_(Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault)) {
-  // What goes wrong in a run is in its answer; ONNX Runtime need not log it once more.
-  run_options_.SetRunLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
-  shrinking_run_options_.SetRunLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
-  shrinking_run_options_.AddConfigEntry(kOrtRunOptionsConfigEnableMemoryArenaShrinkage, "cpu:0");
+  set_up(run_options_, false);
+  set_up(shrinking_run_options_, true);
 }
 
 OrtSession::~OrtSession() {
@@ -102,8 +116,9 @@ OrtSession::~OrtSession() {
   session_ = Ort::Session(nullptr);
 }
 
+// A run that may be ended has options of its own: the flag that ends one ends all that share it.
 Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
-                                            std::span<const std::size_t> outputs) {
+                                            std::span<const std::size_t> outputs, Stop* stop) {
   try {
     auto bound = bind(inputs);
     if (!bound) return tl::unexpected(bound.error());
@@ -116,14 +131,22 @@ Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
     values.reserve(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) values.emplace_back(nullptr);
     const bool shrink = shrink_rule_.should_shrink(input_bytes);
-    {
+    const auto run_with = [&](const Ort::RunOptions& options) {
       const auto lock = lock_if(one_at_a_time_);
-      session_.Run(shrink ? shrinking_run_options_ : run_options_, input_names_.data(),
-                   bound->data(), bound->size(), wanted.data(), values.data(), values.size());
+      session_.Run(options, input_names_.data(), bound->data(), bound->size(), wanted.data(),
+                   values.data(), values.size());
+    };
+    if (stop != nullptr) {
+      Stoppable options(shrink);
+      const Stop::Scope scope(stop, options);
+      run_with(options.get());
+    } else {
+      run_with(shrink ? shrinking_run_options_ : run_options_);
     }
     if (shrink) malloc_trim(0);  // what lies in the arena was given to malloc, or never left it
     return take(std::move(values), outputs);
   } catch (const Ort::Exception& e) {
+    if (stop != nullptr && stop->requested()) return fail(Code::kCancelled, "the run was ended");
     static_assert(ORT_INVALID_ARGUMENT == kOrtInvalidArgument);
     return fail(code_of(fault_class(e.GetOrtErrorCode(), e.what(), on_cpu_)), error_text(e.what()));
   } catch (const std::exception& e) {  // for want of memory

@@ -27,8 +27,10 @@ class OrtSession final : public Backend {
   /// Outputs are checked from now on. Not while runs are going on.
   void set_check_outputs(config::CheckOutputs check) { check_ = check; }
 
+  using Backend::run;
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) override;
+                                  std::span<const std::size_t> outputs,
+                                  runtime::Stop* stop) override;
 
  private:
   OrtSession(std::shared_ptr<Environment> environment, Ort::Session session, bool on_cpu,

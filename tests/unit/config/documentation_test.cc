@@ -54,8 +54,15 @@ TEST(Documentation, NamesEveryKey) {
   for (const auto& field : level_fields()) expect_row(field.key);
   for (const auto& field : model_fields()) expect_row(field.key);
   for (const auto& field : http_fields()) expect_row("http." + field.key);
+  for (const auto& field : grpc_fields()) expect_row("grpc." + field.key);
+  for (const auto& field : metrics_fields()) expect_row("metrics." + field.key);
+  for (const auto& field : alerts_fields()) expect_row("alerts." + field.key);
+  for (const auto& field : admin_fields()) expect_row("admin." + field.key);
   for (const auto& field : server_fields()) {
-    if (field.key != "http") expect_row(field.key);
+    if (field.key != "admin" && field.key != "alerts" && field.key != "grpc" &&
+        field.key != "http" && field.key != "metrics") {
+      expect_row(field.key);
+    }
   }
 }
 

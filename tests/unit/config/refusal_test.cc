@@ -83,7 +83,8 @@ std::vector<Bad> bad_files() {
       // Names of keys.
       {"polcy: {}", {"polcy: unknown key; did you mean policy?"}},
       {"zebra: 1",
-       {"zebra: unknown key; known: default_levels, levels, default_timeout_ms, max_queue_size, "
+       {"zebra: unknown key; known: default_levels, levels, default_timeout_ms, admission, "
+        "max_queue_size, "
         "priority_levels, pad, policy"}},
       {level("max_bach_size: 4"),
        {l0 + "max_bach_size: unknown key; did you mean max_batch_size?"}},

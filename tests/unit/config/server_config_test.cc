@@ -8,8 +8,10 @@
 namespace gradus::config {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using namespace std::chrono_literals;
 
@@ -40,6 +42,14 @@ http:
   header_timeout_ms: 1
   body_timeout_ms: 2
   idle_timeout_ms: 3
+grpc: {address: "::", port: 9000, max_input_size: 2147483647}
+metrics: {address: 0.0.0.0, port: 0}
+admin: {token_file: /run/token, allow_from_loopback: true}
+alerts:
+  alertmanager_url: http://[::1]:9093
+  webhook_url: https://hooks.example
+  timeout_ms: 250
+  resend_ms: 100
 exit_timeout_ms: 0
 provider_libraries: {openvino: /lib/ov.so, FaultyExecutionProvider: "/lib/with space.so"}
 providers: [faulty, openvino, cpu]
@@ -56,6 +66,10 @@ TEST(ServerConfig, ReadsEveryKey) {
   ServerConfig expected;
   expected.model_repositories = {"/a", "b c"};
   expected.http = {"::1", 0, 1ull << 40, 4096, 7, 1ms, 2ms, 3ms};
+  expected.grpc = {"::", 9000, 2147483647};
+  expected.admin = {"/run/token", true};
+  expected.alerts = {"http://[::1]:9093", "https://hooks.example", 250ms, 100ms};
+  expected.metrics = {"0.0.0.0", 0};
   expected.exit_timeout = 0ms;
   expected.provider_libraries = {{"FaultyExecutionProvider", "/lib/with space.so"},
                                  {"OpenVINOExecutionProvider", "/lib/ov.so"}};
@@ -92,6 +106,13 @@ TEST(ServerConfig, FlagsWinOverTheFile) {
                            {"--log-level", "log_level", {"error"}},
                            {"--providers", "providers", {"Faulty"}}}),
             expected);
+}
+
+TEST(ServerConfig, APrintedUrlKeepsItsSecrets) {
+  ServerConfig config;
+  config.alerts.webhook_url = "https://user:word@hooks.example:9000/services/T0K3N?key=1";
+  EXPECT_THAT(printed(config), AllOf(HasSubstr("https://***@hooks.example:9000/***"),
+                                     Not(HasSubstr("word")), Not(HasSubstr("T0K3N"))));
 }
 
 TEST(ServerConfig, ProvidersComeFromFlagThenFileThenEnvironment) {
@@ -133,8 +154,21 @@ TEST(ServerConfig, RefusesWhatTheTableDoesNotAllow) {
       {"http: {address: \"\"}", {"http.address = \"\": must be an address to listen on"}},
       {"http: {address: a b}", {"http.address = \"a b\": must be an address to listen on"}},
       {"http: {max_input_size: 0}", {"http.max_input_size = 0: must be in [1, 1099511627776]"}},
+      {"grpc: {max_input_size: 2147483648}",
+       {"grpc.max_input_size = 2147483648: must be in [1, 2147483647]"}},
       {"http: {max_header_size: 255}", {"http.max_header_size = 255: must be in [256, 1048576]"}},
       {"http: {body_timeout_ms: 0}", {"http.body_timeout_ms = 0: must be in [1, 3600000]"}},
+      {"alerts: {alertmanager_url: \"host:9093\"}",
+       {"alerts.alertmanager_url = \"host:9093\": must be an http:// or https:// URL"}},
+      {"alerts: {webhook_url: ftp://host/}",
+       {"alerts.webhook_url = ftp://host/: must be an http:// or https:// URL"}},
+      {"alerts: {webhook_url: http://:80/}",
+       {"alerts.webhook_url = http://:80/: must be an http:// or https:// URL"}},
+      {"alerts: {webhook_url: http://host:65536}",
+       {"alerts.webhook_url = http://host:65536: must be an http:// or https:// URL"}},
+      {"alerts: {webhook_url: http://host/a b}",
+       {"alerts.webhook_url = \"http://host/a b\": must be an http:// or https:// URL"}},
+      {"alerts: {timeout_ms: 0}", {"alerts.timeout_ms = 0: must be in [1, 60000]"}},
       {"max_queue_size: 0", {"max_queue_size = 0: must be in [1, 1000000]"}},
       {"exit_timeout_ms: -1", {"exit_timeout_ms = -1: must be in [0, 3600000]"}},
       {"model_repositories: [\"\"]", {"model_repositories[0] = \"\": must be a folder's path"}},

@@ -85,10 +85,15 @@ void TraceWorld::handle(const Event& event) {
       push({.at = event.at + random_.about(gap_), .kind = Kind::kArrival});
       return;
     }
-    case Kind::kOutcome:
-      note_end(level, event);
-      return note(step(state_, Outcome{level.number, event.begun, event.at, event.queue,
-                                       event.at - event.begun, event.ok, event.bucket}));
+    case Kind::kOutcome: {
+      const auto move = step(state_, Outcome{level.number, event.begun, event.at, event.queue,
+                                             event.at - event.begun, event.ok, event.bucket});
+      // A canary may fail once.
+      if (event.ok || !state_.canary || state_.canary->level() != event.level) {
+        note_end(level, event);
+      }
+      return note(move);
+    }
     case Kind::kProbeDone:
       level.probing = false;
       note_end(level, event);

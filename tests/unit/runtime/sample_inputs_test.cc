@@ -21,8 +21,9 @@ struct FakeBackend final : Backend {
 
   const Signature& signature() const override { return fixed; }
   const std::vector<Placement>& placement() const override { return nowhere; }
+  using Backend::run;
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> /*outputs*/) override {
+                                  std::span<const std::size_t> /*outputs*/, Stop*) override {
     sizes.push_back(inputs[0].shape.back());
     if (sizes.back() == accepted) return std::vector<Tensor>{};
     return fail(refusal, "size " + std::to_string(sizes.back()));

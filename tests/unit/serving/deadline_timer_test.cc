@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 struct Recorder final : DeadlineTimer::Waiter {
   explicit Recorder(std::vector<int>& order, int id) : order_(order), id_(id) {}
-  void expire() override {
+  void due() override {
     order_.push_back(id_);
     expired.set_value(steady_clock().now());
   }

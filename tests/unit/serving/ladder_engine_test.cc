@@ -45,6 +45,22 @@ TEST_F(LadderEngineTest, AFailureIsAnsweredByTheNextLevelInTheSameRequest) {
   EXPECT_TRUE(response->origin.degraded);
 }
 
+TEST_F(LadderEngineTest, WhatRunsOnALevelGoesOnToItsEndWhenTheLevelIsDisabled) {
+  start_and_load();
+  levels_[0]->hangs = true;
+  const int runs = levels_[0]->runs;
+  auto running = send(request());
+  wait_for([&] { return levels_[0]->runs > runs; });
+  const auto told = engine_->command("m", "", {.verb = LadderCommand::Verb::kDisable, .level = 0});
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_THAT(*told, HasSubstr("\"state\":\"disabled\""));
+  EXPECT_EQ(value(*infer()), 9);
+  levels_[0]->hangs = false;
+  EXPECT_EQ(value(*running.get()), 6);
+  EXPECT_EQ(engine_->model_names(), (std::vector<std::string>{"broken", "m"}));
+  EXPECT_FALSE(engine_->command("other", "", {}));
+}
+
 TEST_F(LadderEngineTest, FailuresInARowMoveTheLadderAndLaterRequestsSkipTheLevel) {
   start_and_load();
   levels_[0]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };
@@ -161,11 +177,15 @@ TEST_F(LadderEngineTest, TheDeadlineAnswersWhileTheLevelHangs) {
   };
   Request hurried = request();
   hurried.timeout = 30ms;
+  hurried.max_level = 0;
   const TimePoint begun = steady_clock().now();
   const auto response = infer(hurried);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Code::kDeadline);
-  EXPECT_THAT(response.error().message, HasSubstr("the deadline of 30000 us passed"));
+  EXPECT_THAT(
+      response.error().message,
+      HasSubstr("the deadline of 30000 us passed before a level answered: level 0 'gpu': it "
+                "had run for "));
   EXPECT_GE(steady_clock().now() - begun, 30ms);
   open.set_value();
 }
@@ -183,6 +203,7 @@ TEST_F(LadderEngineTest, AnExpiredRequestIsNeverRun) {
   wait_for([&] { return levels_[0]->runs == before + 1; });
   Request hurried = request();
   hurried.timeout = 10ms;
+  hurried.max_level = 0;
   EXPECT_EQ(infer(hurried).error().code, Code::kDeadline);
   open.set_value();
   ASSERT_TRUE(holder.get());

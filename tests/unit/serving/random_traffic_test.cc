@@ -1,5 +1,5 @@
 // Nothing is lost, answered twice or run too late, whatever comes at once: arrivals of all tiers,
-// deadlines that pass while waiting, failing levels, full queues.
+// deadlines that pass while waiting, clients that leave, failing levels, full queues.
 #include <array>
 #include <atomic>
 #include <random>
@@ -21,6 +21,7 @@ struct Asked {
   TimePoint deadline{};
   std::atomic<int> answers{0};
   std::atomic<bool> ok{false};
+  std::atomic<bool> cancelled{false};
   std::atomic<bool> right{false};
 };
 
@@ -71,6 +72,7 @@ TEST_F(RandomTrafficTest, EveryRequestIsAnsweredOnceAndNoneIsRunAfterItsDeadline
     for (int sender = 0; sender < kSenders; ++sender) {
       senders.emplace_back([&, sender] {
         std::mt19937 random(static_cast<unsigned>(sender) + 100);
+        std::vector<Ticket> tickets;
         for (int i = 0; i < kEach; ++i) {
           const auto index = static_cast<std::size_t>(sender * kEach + i);
           Asked& one = asked[index];
@@ -80,15 +82,22 @@ TEST_F(RandomTrafficTest, EveryRequestIsAnsweredOnceAndNoneIsRunAfterItsDeadline
           made.tier = static_cast<config::Tier>(random() % config::kTiers);
           made.timeout = random() % 4 == 0 ? Duration(1ms + random() % 4 * 1ms) : Duration(30s);
           one.deadline = made.arrival + *made.timeout;
-          engine_->infer(std::move(made), [&one, &answered](const Result<Response>& result) {
-            ++one.answers;
-            one.ok = result.has_value();
-            if (result) {
-              const float factor = static_cast<float>(result->origin.level + 2);
-              one.right = value(*result) == factor * one.value;
-            }
-            ++answered;
-          });
+          const Ticket ticket =
+              engine_->infer(std::move(made), [&one, &answered](const Result<Response>& result) {
+                ++one.answers;
+                one.ok = result.has_value();
+                one.cancelled = !result && result.error().code == Code::kCancelled;
+                if (result) {
+                  const float factor = static_cast<float>(result->origin.level + 2);
+                  one.right = value(*result) == factor * one.value;
+                }
+                ++answered;
+              });
+          tickets.push_back(ticket);
+          if (random() % 6 == 0) {  // waiting, running or answered
+            const auto left = tickets[random() % tickets.size()].lock();
+            if (left) left->cancel();
+          }
           if (random() % 8 == 0) std::this_thread::sleep_for(1ms);
         }
       });
@@ -97,11 +106,14 @@ TEST_F(RandomTrafficTest, EveryRequestIsAnsweredOnceAndNoneIsRunAfterItsDeadline
   wait_for([&] { return answered == kSenders * kEach; });
   engine_.reset();  // nothing comes afterwards
   int good = 0;
+  int cancelled = 0;
   for (const Asked& one : asked) {
     EXPECT_EQ(one.answers, 1);
     EXPECT_EQ(one.ok, one.right) << "request " << one.value << " got another's answer";
     good += one.ok ? 1 : 0;
+    cancelled += one.cancelled ? 1 : 0;
   }
+  EXPECT_GT(cancelled, 0);
   EXPECT_EQ(too_late, 0);
   EXPECT_GT(good, kSenders * kEach / 10);
 }

@@ -396,6 +396,24 @@ TEST_F(SuspectTest, AfterTwoLostWorkersItIsNotTriedAgain) {
   EXPECT_EQ(levels_[2]->runs, before);
 }
 
+TEST_F(SuspectTest, IsNotHedgedIntoThisProcess) {
+  config_.levels = {level_config(0, "l0", "CUDAExecutionProvider"),
+                    level_config(1, "l1", "CUDAExecutionProvider"),
+                    level_config(2, "l2", "CPUExecutionProvider")};
+  config_.levels[1].device_ids = {1};
+  start_and_load();
+  lose_workers({0});
+  levels_[1]->hangs = true;
+  const int before = levels_[2]->runs;
+  Request asked = request();
+  asked.timeout = std::chrono::milliseconds(200);
+  const auto response = infer(asked);
+  levels_[1]->hangs = false;
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kDeadline);
+  EXPECT_EQ(levels_[2]->runs, before);
+}
+
 TEST_F(SuspectTest, ASuspectRunsAlone) {
   ladder({true, true});
   for (auto& [number, level] : levels_) level->before = [] { return Result<void>(); };

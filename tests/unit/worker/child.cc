@@ -26,8 +26,9 @@ class Doubling final : public runtime::Backend {
  public:
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
+  using Backend::run;
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) override {
+                                  std::span<const std::size_t> outputs, runtime::Stop*) override {
     std::vector<float> values(inputs[0].data.size() / sizeof(float));
     if (!values.empty()) std::memcpy(values.data(), inputs[0].data.data(), inputs[0].data.size());
     if (!values.empty()) {
@@ -103,8 +104,9 @@ class Cuda final : public runtime::Backend {
         count_(reinterpret_cast<decltype(count_)>(dlsym(library, "fake_cuda_count"))) {}
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t>) override {
+  using Backend::run;
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, std::span<const std::size_t>,
+                                  runtime::Stop*) override {
     float first = 0;
     std::memcpy(&first, inputs[0].data.data(), sizeof first);
     refuse_(first != 0);

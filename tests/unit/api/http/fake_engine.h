@@ -32,14 +32,28 @@ class FakeEngine final : public serving::Engine {
     if (auto known = check(model, version); !known) return tl::unexpected(known.error());
     return info;
   }
+  std::vector<std::string> model_names() const override { return {"broken", "m"}; }
+  Result<std::string> command(std::string_view model, std::string_view version,
+                              const serving::LadderCommand& told) override {
+    if (auto known = check(model, version); !known) return tl::unexpected(known.error());
+    last_command = told;
+    return ladder_json(model, version);
+  }
   std::string workers_json() const override { return R"({"workers":[]})"; }
+  std::string metrics_text(std::vector<metrics::ReceiverView> receivers) const override {
+    return "receivers " + std::to_string(receivers.size()) + "\n";
+  }
+  void refused(std::string_view model, std::string_view, Code code) override {
+    refusals.emplace_back(model, code);
+  }
   Result<std::string> ladder_json(std::string_view model, std::string_view version) const override {
     if (auto known = check(model, version); !known) return tl::unexpected(known.error());
     return R"({"model":"m","current_level":1})";
   }
-  void infer(serving::Request request, serving::Done done) override {
+  serving::Ticket infer(serving::Request request, serving::Done done) override {
     last_request = request;
     on_infer(std::move(request), std::move(done));
+    return ticket;
   }
 
   /// Answers with input `x` as output `y`, from level 2, degraded.
@@ -65,6 +79,9 @@ class FakeEngine final : public serving::Engine {
   serving::ModelInfo info;
   std::function<void(serving::Request, serving::Done)> on_infer = mirror;
   std::optional<serving::Request> last_request;
+  std::optional<serving::LadderCommand> last_command;
+  serving::Ticket ticket;
+  std::vector<std::pair<std::string, Code>> refusals;
 
  private:
   static Result<void> check(std::string_view model, std::string_view version) {
@@ -95,7 +112,7 @@ class Call {
   }
 
   /// The answer, if it came before handle() returned.
-  HttpResponse on(V2Routes& routes) {
+  HttpResponse on(Handler& routes) {
     struct Sink final : ReplySink {
       void send(HttpResponse response) override { answer = std::move(response); }
       std::optional<HttpResponse> answer;

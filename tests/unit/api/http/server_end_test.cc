@@ -44,6 +44,7 @@ TEST(ServerEnd, AStopWaitsForARequestUnderWay) {
   RawClient client = test.client();
   client.send(kGet);
   const Reply reply = handler.take();
+  test.server.drain();  // as stop() begins, but sure to have begun
   std::atomic<bool> stopped{false};
   std::jthread stopper([&] {
     test.server.stop(steady_clock().now() + 60s);

@@ -242,6 +242,16 @@ TEST_F(V2Infer, EveryCodeHasItsStatus) {
   }
 }
 
+TEST_F(V2Infer, WhatNeverReachesTheEngineIsCountedThere) {
+  infer(post("{"));
+  infer(post(kJson).with("gradus-tier", "first"));
+  infer(post(kJson).with("Content-Encoding", "br"));
+  infer(post("\x1f\x8b no gzip").with("Content-Encoding", "gzip"));
+  infer(post(kJson));  // reaches it
+  EXPECT_EQ(engine_.refusals,
+            (std::vector<std::pair<std::string, Code>>(4, {"m", Code::kInvalid})));
+}
+
 TEST_F(V2Infer, OverASocketFromAnotherThread) {
   std::vector<std::jthread> threads;
   engine_.on_infer = [&](serving::Request request, serving::Done done) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/http/metrics_routes.h"
 #include "fake_engine.h"
 
 namespace gradus::api {
@@ -47,6 +48,11 @@ TEST_F(V2RoutesTest, AModelIsDescribed) {
   EXPECT_THAT(get("/v2/models/m/ladder").head, HasSubstr(R"("current_level":1)"));
 }
 
+TEST_F(V2RoutesTest, ModelsAreListed) {
+  EXPECT_EQ(get("/v2/models").status, 200);
+  EXPECT_EQ(get("/v2/models").head, R"({"models":["broken","m"]})");
+}
+
 TEST_F(V2RoutesTest, WorkersAreListed) {
   EXPECT_EQ(get("/v2/workers").status, 200);
   EXPECT_THAT(get("/v2/workers").head, HasSubstr(R"("workers":[])"));
@@ -75,8 +81,8 @@ TEST_F(V2RoutesTest, UnknownModelsVersionsAndPathsAreNotFound) {
 }
 
 TEST_F(V2RoutesTest, EachPathTakesItsMethodsOnly) {
-  const std::string gets[] = {"/v2",          "/v2/health/live",    "/v2/health/ready",
-                              "/v2/models/m", "/v2/models/m/ready", "/v2/models/m/ladder"};
+  const std::string gets[] = {"/v2",        "/v2/health/live", "/v2/health/ready",
+                              "/v2/models", "/v2/models/m",    "/v2/models/m/ready"};
   for (const std::string& path : gets) {
     EXPECT_EQ(Call("HEAD", path).on(routes_).status, 200) << path;
     for (const std::string method : {"POST", "PUT", "DELETE", "OPTIONS", "get", "BREW"}) {
@@ -90,7 +96,24 @@ TEST_F(V2RoutesTest, EachPathTakesItsMethodsOnly) {
     EXPECT_EQ(response.status, 405) << method;
     EXPECT_EQ(header_of(response, "Allow"), "POST");
   }
+  EXPECT_EQ(Call("HEAD", "/v2/models/m/ladder").on(routes_).status, 200);
+  const HttpResponse response = Call("PUT", "/v2/models/m/ladder").on(routes_);
+  EXPECT_EQ(response.status, 405);
+  EXPECT_EQ(header_of(response, "Allow"), "GET, HEAD, POST");
   EXPECT_EQ(Call("BREW", "/nowhere").on(routes_).status, 404);
+}
+
+TEST(MetricsRoutes, AnswersMetricsAndNothingElse) {
+  const FakeEngine engine;
+  MetricsRoutes routes(engine, [] { return std::vector<metrics::ReceiverView>(2); });
+  const HttpResponse response = Call("GET", "/metrics?all").on(routes);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.content_type, "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_EQ(response.head, "receivers 2\n");
+  EXPECT_EQ(Call("HEAD", "/metrics").on(routes).status, 200);
+  EXPECT_EQ(Call("POST", "/metrics").on(routes).status, 405);
+  EXPECT_EQ(Call("GET", "/").on(routes).status, 404);
+  EXPECT_EQ(Call("GET", "/v2").on(routes).status, 404);
 }
 
 }  // namespace

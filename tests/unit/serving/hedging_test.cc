@@ -1,0 +1,143 @@
+// What becomes of a request whose level is late: another device beside it, the end of its run.
+#include "engine_fixture.h"
+
+namespace gradus::serving {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class Hedging : public EngineTest {
+ protected:
+  ~Hedging() override {
+    for (auto& [number, level] : levels_) level->hangs = false;
+  }
+  static Request hurried(Duration timeout) {
+    Request made = request();
+    made.timeout = timeout;
+    return made;
+  }
+  std::string metrics() const { return engine_->metrics_text({}); }
+};
+
+TEST_F(Hedging, AnotherDeviceAnswersInTime) {
+  start_and_load();
+  levels_[0]->hangs = true;
+  const auto response = infer(hurried(300ms));
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->origin.level, 1);
+  EXPECT_EQ(value(*response), 9);
+  EXPECT_LT(response->origin.latency, 300ms);
+  EXPECT_THAT(metrics(),
+              HasSubstr(R"(gradus_serving_hedges_won_total{model="m",version="1",level="1"} 1)"));
+}
+
+TEST_F(Hedging, WithoutABudgetTheDeadlinePasses) {
+  config_.policy.hedge_share = 0;
+  start_and_load();
+  levels_[0]->hangs = true;
+  const auto response = infer(hurried(100ms));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kDeadline);
+}
+
+TEST_F(Hedging, WhatOnlyWaitsGoesElsewhereAtNoCost) {
+  config_.policy.hedge_share = 0;
+  start_and_load();
+  levels_[0]->hangs = true;
+  const int before = levels_[0]->runs;
+  auto holder = send(request());  // the only run of level 0
+  wait_for([&] { return levels_[0]->runs == before + 1; });
+  const auto response = infer(hurried(300ms));
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->origin.level, 1);
+  levels_[0]->hangs = false;
+  EXPECT_EQ(holder.get()->origin.level, 0);
+  EXPECT_EQ(levels_[0]->runs, before + 1) << "what went elsewhere was not run as well";
+}
+
+TEST_F(Hedging, NeverTwiceOnOneDevice) {
+  config_.levels.erase(config_.levels.begin());  // two CPU levels
+  start_and_load();
+  levels_[1]->hangs = true;
+  const auto response = infer(hurried(100ms));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::kDeadline);
+}
+
+TEST_F(Hedging, TheLoserIsEnded) {
+  start_and_load();
+  levels_[0]->hangs = true;
+  ASSERT_TRUE(infer(hurried(300ms)));
+  wait_for([&] { return levels_[0]->stopped == 1; });
+}
+
+TEST_F(Hedging, ADeadlineEndsTheRun) {
+  config_.levels.erase(config_.levels.begin());
+  start_and_load();
+  levels_[1]->hangs = true;
+  wait_for([&] {  // on a busy machine one may not even begin
+    EXPECT_FALSE(infer(hurried(50ms)));
+    return levels_[1]->stopped > 0;
+  });
+  levels_[1]->hangs = false;
+  EXPECT_TRUE(infer());
+}
+
+TEST_F(Hedging, ARunThatSomebodyStillWaitsForGoesOn) {
+  config_.levels = {level_config(1, "cpu", "CPUExecutionProvider")};
+  config_.levels[0].max_batch_size = 2;
+  config_.levels[0].join = config::Join::kAlways;
+  config_.levels[0].instances = 1;
+  start_and_load();
+  levels_[1]->hangs = true;
+  const int before = levels_[1]->runs;
+  const Ticket holder = engine_->infer(request(), [](const Result<Response>&) {});
+  wait_for([&] { return levels_[1]->runs == before + 1; });
+  auto patient = send(request());
+  auto impatient = send(hurried(500ms));
+  holder.lock()->cancel();
+  wait_for([&] { return levels_[1]->runs == before + 2; });  // both together
+  const auto late = impatient.get();
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("it had run for"));
+  levels_[1]->hangs = false;
+  EXPECT_TRUE(patient.get());
+  EXPECT_EQ(levels_[1]->stopped, 1) << "the holder's";
+  EXPECT_EQ(levels_[1]->batches().back(), 2);
+}
+
+TEST_F(Hedging, AClientThatLeavesEndsItsRun) {
+  start_and_load();
+  levels_[0]->hangs = true;
+  const int before = levels_[0]->runs;
+  std::promise<Result<Response>> answered;
+  const Ticket ticket = engine_->infer(
+      request(), [&](Result<Response> result) { answered.set_value(std::move(result)); });
+  wait_for([&] { return levels_[0]->runs == before + 1; });
+  ticket.lock()->cancel();
+  EXPECT_EQ(answered.get_future().get().error().code, Code::kCancelled);
+  wait_for([&] { return levels_[0]->stopped == 1; });
+  wait_for([&] { return ticket.expired(); });
+}
+
+TEST_F(Hedging, AClientThatLeavesTheQueueIsNeverRun) {
+  config_.policy.hedge_share = 0;
+  start_and_load();
+  levels_[0]->hangs = true;
+  const int before = levels_[0]->runs;
+  auto holder = send(request());
+  wait_for([&] { return levels_[0]->runs == before + 1; });
+  std::promise<Result<Response>> answered;
+  const Ticket ticket = engine_->infer(
+      request(), [&](Result<Response> result) { answered.set_value(std::move(result)); });
+  ticket.lock()->cancel();
+  EXPECT_EQ(answered.get_future().get().error().code, Code::kCancelled);
+  levels_[0]->hangs = false;
+  ASSERT_TRUE(holder.get());
+  ASSERT_TRUE(infer());
+  EXPECT_EQ(levels_[0]->runs, before + 2);
+}
+
+}  // namespace
+}  // namespace gradus::serving

@@ -1,0 +1,166 @@
+// What is told of a model's standing: each begin and each end once, nothing before alerts are due.
+#include "serving/watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "worker/supervisor.h"
+
+namespace gradus::serving {
+namespace {
+
+using namespace std::chrono_literals;
+using ladder::Condition;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Kind = Event::Kind;
+using State = Event::State;
+
+config::ModelConfig three_levels() {
+  config::ModelConfig config;
+  for (int i = 0; i < 3; ++i) {
+    config::LevelConfig level;
+    level.level = i;
+    level.name = i == 0 ? "gpu" : i == 1 ? "cpu" : "small";
+    config.levels.push_back(level);
+  }
+  return config;
+}
+
+class ModelWatchTest : public ::testing::Test {
+ protected:
+  ModelWatchTest() {
+    standing_.alerts_due = true;
+    standing_.current = 0;
+    for (int i = 0; i < 3; ++i) standing_.levels.push_back({i, Condition::kReady, "", 0});
+    EXPECT_THAT(look(), IsEmpty());
+  }
+
+  // `level_lost+0`, `urgent-2`: kind, begun or ended, level if any.
+  std::vector<std::string> look(Duration later = 200ms) {
+    now_ += later;
+    std::vector<std::string> told;
+    for (const Event& event : watch_.look(standing_, now_)) {
+      constexpr const char* kNames[] = {"transition", "unserved",   "urgent",    "degraded",
+                                        "saturated",  "level_lost", "crash_loop"};
+      EXPECT_EQ(event.model, "m");
+      text_ = event.text;
+      if (!event.reason.empty()) reason_ = event.reason;
+      told.push_back(std::string(kNames[static_cast<int>(event.kind)]) +
+                     (event.state == State::kBegun ? "+" : "-") +
+                     (event.level ? std::to_string(*event.level) : ""));
+    }
+    return told;
+  }
+
+  void stand(std::optional<int> current, bool urgent = false) {
+    standing_.current = current;
+    standing_.degraded = current != 0;
+    standing_.urgent = urgent;
+  }
+
+  ModelWatch watch_{"m", three_levels()};
+  Standing standing_;
+  TimePoint now_{1h};
+  std::string text_, reason_;  // of the last event; of the last that had one
+};
+
+TEST_F(ModelWatchTest, TellsEachBeginAndEachEndOnce) {
+  standing_.levels[0] = {0, Condition::kUnavailable, "CUDA failure 700", 1};
+  stand(1);
+  EXPECT_THAT(look(), ElementsAre("level_lost+0", "degraded+"));
+  EXPECT_EQ(text_, "model 'm' is degraded: level 1 'cpu' answers, level 0 'gpu' is wanted");
+  EXPECT_EQ(reason_, "CUDA failure 700");
+  EXPECT_THAT(look(), IsEmpty());
+  stand(2, true);
+  EXPECT_THAT(look(), ElementsAre("urgent+2"));
+  EXPECT_THAT(text_, HasSubstr("level 2 'small', its last, answers"));
+  standing_.levels[0] = {0, Condition::kLoading, "", 1};
+  EXPECT_THAT(look(), IsEmpty()) << "it is not back yet";
+  standing_.levels[0] = {0, Condition::kReady, "", 1};
+  EXPECT_THAT(look(), ElementsAre("level_lost-0"));
+  stand(0);
+  EXPECT_THAT(look(), ElementsAre("degraded-", "urgent-2"));
+  EXPECT_THAT(look(), IsEmpty());
+}
+
+TEST_F(ModelWatchTest, TellsNothingBeforeAlertsAreDueAndThenHowItStands) {
+  standing_.alerts_due = false;
+  standing_.levels[0] = {0, Condition::kUnavailable, "no device", 1};
+  standing_.levels[1].losses = 1;  // and back again
+  stand(1);
+  EXPECT_THAT(look(), IsEmpty());
+  standing_.alerts_due = true;
+  EXPECT_THAT(look(), ElementsAre("level_lost+0", "degraded+"));
+}
+
+TEST_F(ModelWatchTest, ALossThatNobodySawIsToldAllTheSame) {
+  standing_.levels[0].losses = 1;
+  EXPECT_THAT(look(), ElementsAre("level_lost+0", "level_lost-0"));
+  EXPECT_THAT(look(), IsEmpty());
+  standing_.levels[0] = {0, Condition::kUnavailable, "gone", 2};
+  EXPECT_THAT(look(), ElementsAre("level_lost+0"));
+  standing_.levels[0].losses = 3;  // another try to load it failed
+  EXPECT_THAT(look(), IsEmpty());
+  standing_.levels[0].condition = Condition::kDisabled;
+  EXPECT_THAT(look(), ElementsAre("level_lost-0")) << "nobody misses it";
+}
+
+TEST_F(ModelWatchTest, MinimumServiceLastsWithoutTrafficUntilTheLadderIsUp) {
+  stand(2, true);
+  EXPECT_THAT(look(), ElementsAre("degraded+", "urgent+2"));
+  stand(2, false);  // nobody has asked for a while
+  EXPECT_THAT(look(60s), IsEmpty());
+  standing_.levels[2].condition = Condition::kSkipped;  // the last is another now
+  stand(1);
+  EXPECT_THAT(look(), IsEmpty());
+  stand(0);
+  EXPECT_THAT(look(), ElementsAre("degraded-", "urgent-2")) << "with the level that it began with";
+}
+
+TEST_F(ModelWatchTest, SaturationIsOverOnlyAfterAWhile) {
+  standing_.saturated = true;
+  EXPECT_THAT(look(), ElementsAre("saturated+"));
+  standing_.saturated = false;
+  EXPECT_THAT(look(9s), IsEmpty());
+  standing_.saturated = true;
+  EXPECT_THAT(look(), IsEmpty());
+  standing_.saturated = false;
+  EXPECT_THAT(look(9s), IsEmpty());
+  EXPECT_THAT(look(1s), ElementsAre("saturated-"));
+}
+
+TEST_F(ModelWatchTest, NoLevelAtAllIsToldApart) {
+  stand({});
+  EXPECT_THAT(look(), ElementsAre("unserved+", "degraded+"));
+  stand(1);
+  EXPECT_THAT(look(), ElementsAre("unserved-"));
+}
+
+TEST(WorkersWatch, ACrashLoopLastsUntilTheWorkerRuns) {
+  WorkersWatch watch;
+  worker::WorkerStatus worker{.device = "gpu:0", .state = worker::WorkerState::kWaiting};
+  worker.last_fault = {worker::Loss::Cause::kDied, "killed by signal 11"};
+  EXPECT_THAT(watch.look({worker}), IsEmpty());
+  worker.state = worker::WorkerState::kCrashLoop;
+  const auto begun = watch.look({worker});
+  ASSERT_EQ(begun.size(), 1U);
+  EXPECT_EQ(begun[0].state, State::kBegun);
+  EXPECT_EQ(begun[0].device, "gpu:0");
+  EXPECT_EQ(begun[0].cause, "died");
+  EXPECT_EQ(begun[0].reason, "killed by signal 11");
+  for (const auto state : {worker::WorkerState::kCrashLoop, worker::WorkerState::kStarting,
+                           worker::WorkerState::kWaiting}) {
+    worker.state = state;
+    EXPECT_THAT(watch.look({worker}), IsEmpty());
+  }
+  worker.state = worker::WorkerState::kRunning;
+  const auto ended = watch.look({worker});
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].state, State::kEnded);
+  EXPECT_THAT(watch.look({worker}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace gradus::serving
