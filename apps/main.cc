@@ -149,7 +149,8 @@ void add_simulate(CLI::App& app, gradus::tools::SimulateOptions& options) {
   text("--trace", options.trace, "FILE", "a scenario of your own: levels, arrivals, faults (YAML)");
   text("--policy", options.policy, "FILE",
        "thresholds, as below policy: in gradus.yaml (the defaults)");
-  text("--seed", options.seed, "N", "of chance (the scenario's); the same one, the same outcome");
+  text("--seed", options.seed, "N", "of chance (the scenario's); the same one, the same outcome")
+      ->check(CLI::NonNegativeNumber);
   text("--rule", options.rule, "NAME",
        "gradus, or to compare: none (level 0 alone), published (level 0, then the next if that "
        "fails or is slow), hysteresis (the ladder without plans, hedging and canary)");

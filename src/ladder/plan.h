@@ -47,22 +47,24 @@ class HedgeBudget {
 
 /// An attempt that waits or runs, and what the level could do that would be next.
 struct Hedge {
-  TimePoint started;  // the attempt: when it began to wait
-  Duration usual;     // Prospect::usual() of it, then
-  Prospect next;      // as of now
+  TimePoint started;     // the attempt: when it began to wait
+  Duration usual;        // Prospect::usual() of it, then
+  Prospect next;         // as of now
+  bool upwards = false;  // it is better than the attempt's: it was left, or is not trusted yet
   TimePoint deadline;
 };
 
 /// When the next level should start beside the attempt: no earlier than the attempt should be over,
 /// else at the last moment from which the next level is in time by its p99. Nothing: by then even
-/// its mean would be too late (docs/adr/0008-when-to-hedge.md).
+/// its mean, or upwards its p99, would be too late (docs/adr/0008-when-to-hedge.md).
 inline std::optional<TimePoint> hedge_at(const Hedge& hedge) {
   using std::chrono::milliseconds;
   // For the timer to wake up and the request to get there, on a machine that is busy.
   const Duration slack = std::max<Duration>(milliseconds(2), (hedge.deadline - hedge.started) / 20);
   const TimePoint at =
       std::max(hedge.started + hedge.usual, hedge.deadline - hedge.next.p99() - slack);
-  if (at + hedge.next.wait + hedge.next.run.mean > hedge.deadline) return std::nullopt;
+  const Duration needs = hedge.upwards ? hedge.next.p99() : hedge.next.wait + hedge.next.run.mean;
+  if (at + needs > hedge.deadline) return std::nullopt;
   return at;
 }
 

@@ -68,18 +68,22 @@ InFlight::~InFlight() {
 }
 
 // Better tiers hold the GPU, unless it has nothing to do and the share of `batch` is not used up.
+bool InFlight::held_by_better_tiers(const LevelSlot& slot) const {
+  const LevelRuntime* const runtime = slot.runtime();
+  return tier_ == config::Tier::kBatch && runtime != nullptr && runtime->on_gpu &&
+         !runtime->queue->has_room_for_batch_tier();
+}
+
 void InFlight::plan() {
   const ladder::Route route = model_->ladder.route({request_.min_level, request_.max_level});
   if (tier_ != config::Tier::kBatch) {
     route_ = route;
     return;
   }
-  const auto held = [this](int level) {
-    const LevelRuntime* const runtime = model_->slot(level)->runtime();
-    return runtime != nullptr && runtime->on_gpu && !runtime->queue->has_room_for_batch_tier();
-  };
   std::array<bool, ladder::kMaxLevels> last{};
-  for (std::size_t i = 0; i < route.size(); ++i) last[i] = held(route[i]);
+  for (std::size_t i = 0; i < route.size(); ++i) {
+    last[i] = held_by_better_tiers(*model_->slot(route[i]));
+  }
   for (const bool wanted : {false, true}) {
     for (std::size_t i = 0; i < route.size(); ++i) {
       if (last[i] == wanted) route_.append(route[i], route.proven(i));
@@ -284,17 +288,27 @@ void InFlight::hedge(TimePoint now) {
 
 // When to look again; nothing: no more. The best level that is still in time is the one.
 std::optional<TimePoint> InFlight::hedge_from(Attempt& from, Attempt& into, TimePoint now) {
+  int level = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (from.slot_ == nullptr) return std::nullopt;  // failed meanwhile; go_on() is to look again
+    level = from.slot_->config.level;
+  }
   for (std::size_t place = 0; place < route_.size(); ++place) {
     LevelSlot* slot = nullptr;
     {
       const MutexLock lock(mutex_);
       if (route_.proven(place)) slot = untried(place);
-      if (slot != nullptr && !may_go_to(*slot, into)) slot = nullptr;
+      if (slot != nullptr && (!may_go_to(*slot, into) || held_by_better_tiers(*slot))) {
+        slot = nullptr;
+      }
     }
     if (slot == nullptr || !bind(into, *slot, place)) continue;
+    const ladder::Prospect next = slot->runtime()->queue->prospect(into);
     const auto at = ladder::hedge_at({.started = from.pushed_at_,
                                       .usual = from.usual,
-                                      .next = slot->runtime()->queue->prospect(into),
+                                      .next = next,
+                                      .upwards = slot->config.level < level,
                                       .deadline = deadline_});
     if (!at) continue;
     if (*at > now) return at;
@@ -320,10 +334,10 @@ void InFlight::start_hedge(Attempt& from, Attempt& into, std::size_t place, Time
     look_again_ = true;
     return;
   }
-  if (model_->ladder.take_hedge()) {
-    LevelSlot& slot = *model_->slot(route_[place]);
+  LevelSlot& slot = *model_->slot(route_[place]);
+  if (model_->ladder.take_hedge() &&
+      place_on(into, slot, place, Admission::kNowAndThen, true) == Placed::kYes) {
     slot.metrics.hedged();
-    place_on(into, slot, place, Admission::kNowAndThen, true);
   }
 }
 
@@ -346,7 +360,7 @@ bool InFlight::begin(Attempt& attempt, TimePoint at, std::shared_ptr<SharedRun> 
   const MutexLock lock(mutex_);
   if (finished()) return false;
   ran_ = true;
-  queue_ += at - attempt.queued_at;
+  if (!attempt.begun_) queue_ += at - attempt.queued_at;  // else it begins again, by itself
   attempt.begun_ = at;
   attempt.run_ = std::move(run);
   return true;
@@ -454,9 +468,10 @@ void InFlight::refuse(const Error& error) {
 }
 
 void InFlight::note(const LevelSlot* slot, const std::string& what) {
+  const std::string text = (slot != nullptr ? level_text(*slot) + ": " : "") + what;
+  if (tried_.find(text) != std::string::npos) return;  // it was asked twice
   if (!tried_.empty()) tried_ += "; ";
-  if (slot != nullptr) tried_ += level_text(*slot) + ": ";
-  tried_ += what;
+  tried_ += text;
 }
 
 void InFlight::finish(Result<Response> result, const Attempt* winner) {

@@ -61,6 +61,7 @@ class InFlight final : public DeadlineTimer::Waiter,
   Placed place_on(Attempt& attempt, LevelSlot& slot, std::size_t place, Admission admission,
                   bool hedge);
   void plan();
+  bool held_by_better_tiers(const LevelSlot& slot) const;
   /// The level at that place of the route, if it is loaded and was not tried.
   LevelSlot* untried(std::size_t place) const REQUIRES(mutex_);
   bool may_go_to(const LevelSlot& slot, const Attempt& into) const REQUIRES(mutex_);

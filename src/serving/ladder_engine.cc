@@ -211,7 +211,9 @@ Result<std::shared_ptr<Model>> LadderEngine::find(std::string_view model,
 std::vector<std::string> LadderEngine::model_names() const {
   std::vector<std::string> names;
   for (const auto& [name, model] : models_) names.push_back(name);
-  for (const auto& [name, why] : broken_) names.push_back(name);
+  for (const auto& [name, why] : broken_) {
+    if (is_model_name(name)) names.push_back(name);
+  }
   std::ranges::sort(names);
   return names;
 }

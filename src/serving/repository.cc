@@ -39,18 +39,10 @@ std::optional<fs::path> newest_version(const fs::path& model) {
   return newest;
 }
 
-// Goes into paths, logs and metrics, whose readers refuse all of a page for one byte of another
-// encoding.
-bool possible_name(const std::string& name) {
-  return valid_utf8_prefix(name) == name.size() && std::ranges::none_of(name, [](char c) {
-           return c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-         });
-}
-
 ModelFolder read_model(const fs::path& path, const config::ServerConfig& server) {
   ModelFolder model;
   model.name = path.filename().string();
-  if (!possible_name(model.name)) {
+  if (!is_model_name(model.name)) {
     model.faults.push_back(path.string() +
                            ": no name for a model: must be UTF-8 without backslash and control "
                            "characters");
@@ -78,6 +70,12 @@ ModelFolder read_model(const fs::path& path, const config::ServerConfig& server)
 }
 
 }  // namespace
+
+bool is_model_name(const std::string& name) {
+  return valid_utf8_prefix(name) == name.size() && std::ranges::none_of(name, [](char c) {
+           return c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+         });
+}
 
 Result<std::vector<ModelFolder>> scan_repositories(const config::ServerConfig& server) {
   std::map<std::string, ModelFolder> found;

@@ -24,4 +24,8 @@ struct ModelFolder {
 /// @return kInvalid when a root is not a readable folder
 Result<std::vector<ModelFolder>> scan_repositories(const config::ServerConfig& server);
 
+/// UTF-8 without backslash and control characters: others could not be shown or asked for in every
+/// encoding.
+bool is_model_name(const std::string& name);
+
 }  // namespace gradus::serving

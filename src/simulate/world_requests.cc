@@ -131,6 +131,7 @@ void World::hedge(std::uint32_t index) {
     const auto at = ladder::hedge_at({.started = from.queued_at,
                                       .usual = from.usual,
                                       .next = next.prospect(request.shape, now_),
+                                      .upwards = next.index() < from.level->index(),
                                       .deadline = request.deadline});
     if (!at) continue;
     if (*at > now_) return look_at(index, *at);

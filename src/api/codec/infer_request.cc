@@ -35,6 +35,10 @@ class Decoder {
                     " bytes are left over after the binary data of all inputs");
     }
     serving::Request& request = decoded_.request;
+    if (strict_ && request.min_level > 0) {
+      return fail(Code::kInvalid, "parameter 'strict' accepts level 0 alone, 'min_level' is " +
+                                      std::to_string(request.min_level));
+    }
     if (strict_) request.max_level = 0;
     if (request.min_level > request.max_level) {
       return fail(Code::kInvalid, "parameter 'min_level' is " + std::to_string(request.min_level) +

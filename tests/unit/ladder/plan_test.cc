@@ -43,12 +43,22 @@ TEST(Plan, HedgesAtTheLastMomentButNoSoonerThanNeeded) {
       {"nothing known of the attempt: at once", 0ms, prospect(0ms, 50ms, 100ms), 100ms, 0ms},
   };
   for (const Row& row : rows) {
-    const auto at = hedge_at({kNow, row.usual, row.next, kNow + row.deadline});
+    const auto at = hedge_at({kNow, row.usual, row.next, false, kNow + row.deadline});
     ASSERT_EQ(at.has_value(), row.hedge.has_value()) << row.what;
     if (at) {
       EXPECT_EQ(*at - kNow, *row.hedge) << row.what;
     }
   }
+}
+
+TEST(Plan, HedgesUpwardsOnlyWhatIsSureToBeInTime) {
+  const Prospect next = prospect(0ms, 10ms, 40ms);
+  Hedge hedge{kNow, 80ms, next, false, kNow + 100ms};
+  EXPECT_EQ(hedge_at(hedge), kNow + 80ms);
+  hedge.upwards = true;
+  EXPECT_EQ(hedge_at(hedge), std::nullopt);
+  hedge.deadline = kNow + 200ms;
+  EXPECT_EQ(hedge_at(hedge), kNow + 150ms);
 }
 
 TEST(HedgeBudget, TakesItsShareAndSavesUpFifty) {
