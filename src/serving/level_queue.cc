@@ -16,6 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTryAgain = 1s;  // against the estimates
+constexpr Duration kNotWorthStopping = 1ms;
 constexpr Duration kBusyOver = 2s;  // how far back a queue's use of its lane counts
 
 double share_left(Duration since) {
@@ -207,6 +208,7 @@ Batch LevelQueue::take(std::uint32_t samples, TimePoint now, Duration& cost) {
     const ladder::Size size = size_of(*batch.members.front(), taken.samples, taken.longest);
     const ladder::Estimate estimate = estimates_.predict(size, now);
     cost = estimate.mean;
+    batch.quick = estimate.trusted() && estimate.tail < kNotWorthStopping;
     if (options_.refuses_by_estimate && estimate.trusted()) drop_doomed(batch, cost, now);
   }
   return batch;

@@ -347,7 +347,12 @@ void Connection::dispatch() {
   request_.body_owner.reset();
   if (state_ != State::kHandling) return;
   exchange_ = exchange;
-  watch();
+}
+
+void Connection::post_watch() {
+  asio::post(stream_->strand(), [self = shared_from_this()] {
+    if (self->handling()) self->watch();
+  });
 }
 
 // One wait outlives the requests that are answered before the client sends or closes anything.

@@ -4,9 +4,9 @@
 //   idle -> header -> body -> handling -> writing -> idle, or -> lingering -> closed
 //
 // Nothing is read while a request is handled, so a client that sends faster than it is answered is
-// slowed down by TCP; it is only watched for the client's closing its side, which abandons the
-// request. Lingering: our side is shut down and what still comes is thrown away for a
-// while; a close with unread bytes would make the client's kernel drop our answer.
+// slowed down by TCP; once that takes long it is watched for the client's closing its
+// side, which abandons the request. Lingering: our side is shut down and what still comes is thrown
+// away for a while; a close with unread bytes would make the client's kernel drop our answer.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -35,8 +35,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void start_refusing();  // answers 503 whatever comes
   TimePoint deadline() const { return TimePoint(Duration(deadline_.load())); }
   bool idle() const { return state_ == State::kIdle; }
-  bool busy() const;       // a request has begun and its answer is not written
+  bool busy() const;  // a request has begun and its answer is not written
+  bool handling() const { return state_ == State::kHandling; }
   void post_overdue();     // the deadline has passed
+  void post_watch();       // what is handled takes long: is the client still there?
   void post_drain();       // idle: close soon
   void post_close_idle();  // idle: close, unless a request has just arrived
   void post_abort();       // close whatever is under way

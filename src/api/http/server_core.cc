@@ -183,6 +183,7 @@ void ServerCore::sweep() {
   const TimePoint now = clock.now();
   for (const auto& connection : snapshot()) {
     if (connection->deadline() <= now) connection->post_overdue();
+    if (connection->handling()) connection->post_watch();
   }
   if (now >= listener_->next_trim) {
     listener_->next_trim = now + kTrimEvery;
