@@ -1,11 +1,15 @@
 """What the ladder is worth when a "GPU" is lost, grows slow, or is asked for more than it can: the same load on
-servers that have level 0 alone, the ladder's hysteresis alone, and all of it."""
+servers that have level 0 alone, the ladder's hysteresis alone, and all of it; and on one whose clients climb down
+by themselves, as the published rule has it."""
+import http.client
+import random
 import threading
+import time
 
 from contenders import Gradus
 from overload import READING, Control, capacity, lay_out, open_load, over_time, watched
 from report import RATIO, aligned, row_of, spread
-from workloads import picked
+from workloads import http_binary_body, picked
 
 ROUNDS, SECONDS = 3, 15.0
 QUICK = 1, 3.0
@@ -27,9 +31,11 @@ BELOW = """\
   - {name: cpu-small, file: model.small.onnx, providers: [cpu], keep: always, target_p99_ms: 150, quality: 0.9}
 """
 QUALITY = {0: 1.0, 1: 1.0, 2: 0.9}
+LIMITS_S = {0: 0.06, 1: 0.2, 2: 0.15}  # the levels' targets
 SOON = "hold_ms: 2000, hold_cap_ms: 60000, probe_every_ms: 200, cooldown_ms: 4000, breaker_open_ms: 4000"
 SIDES = {
     "none": LEVELS + "policy: {%s}\n" % SOON,
+    "published": LEVELS + BELOW + "admission: false\npolicy: {hedge_share: 0, hold_ms: 600000}\n",
     "hysteresis": LEVELS + BELOW + "admission: false\npolicy: {%s, canary_stage_min_ms: 0, hedge_share: 0}\n" % SOON,
     "gradus": LEVELS + BELOW + "policy: {%s, canary_stage_min_ms: 500}\n" % SOON,
 }
@@ -71,11 +77,60 @@ def one_round(build, output, name, number, seconds):
             for timer in timers:
                 timer.start()
             with watched(server, 0.2) as seen:
-                said = open_load(programs, server, number, steps, request)
+                said = published_load(server, number, steps) if side == "published" else \
+                    open_load(programs, server, number, steps, request)
             for timer in timers:
                 timer.join()
             found[side] = judged(said, seen, server.ladder(READING.name), lasts)
     return found
+
+
+def published_load(server, seed, steps):
+    """As open_load, of clients that ask level 0, and the next one if that fails or took longer than its target;
+    the answer of the last one counts."""
+    body, json_bytes = http_binary_body(READING)
+    chance, threads, tallies = random.Random(seed), [], []
+    lock = threading.Lock()
+
+    def one(tally, due):
+        level = answered = None
+        for level, limit in LIMITS_S.items():
+            begun = time.monotonic()
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            connection.request("POST", f"/v2/models/{READING.name}/infer", body, {
+                "Inference-Header-Content-Length": str(json_bytes), "gradus-timeout-ms": "5000",
+                "gradus-min-level": str(level), "gradus-max-level": str(level)})
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            answered = answer.status == 200
+            if answered and time.monotonic() - begun <= limit:
+                break
+        took = time.monotonic() - due
+        with lock:
+            tally["failed"] += not answered
+            if answered:
+                tally["times"].append(took)
+                tally["in_time"] += took <= DEADLINE_MS / 1000
+                tally["levels"][level] = tally["levels"].get(level, 0) + 1
+
+    due = time.monotonic()
+    for rate, seconds in steps:
+        tally = {"offered": 0, "in_time": 0, "failed": 0, "levels": {}, "times": []}
+        tallies.append(tally)
+        end = due + seconds
+        while due < end:
+            time.sleep(max(0, due - time.monotonic()))
+            threads.append(threading.Thread(target=one, args=(tally, due)))
+            threads[-1].start()
+            tally["offered"] += 1
+            due += chance.expovariate(rate)
+    for thread in threads:
+        thread.join()
+    for tally in tallies:
+        times = sorted(tally.pop("times"))
+        tally["p99_ms"] = 1000 * times[int(0.99 * (len(times) - 1))] if times else 0
+    return {"steps": tallies}
 
 
 def judged(said, seen, ladder, lasts):

@@ -86,7 +86,7 @@ def gradus(server, *words):
 
 
 def test_models_are_listed(local):
-    assert local.client.get("/v2/models").json == {"models": ["broken", "fashion", "odd\ufffd"]}
+    assert local.client.get("/v2/models").json == {"models": ["broken", "fashion"]}
 
 
 def test_a_pin_moves_the_ladder_until_it_is_taken_back(local):
@@ -214,8 +214,7 @@ def test_a_shell_shows_all_ladders(local):
     lines = out.splitlines()
     assert lines[0].split() == ["MODEL", "LEVEL", "NOW", "STATE", "BREAKER", "P99/TARGET", "ms",
                                 "CANARY", "PIN", "WHY"]
-    assert [line.split()[0] for line in lines[1:]] == ["broken", "fashion", "fashion", "fashion",
-                                                     "odd\ufffd"]
+    assert [line.split()[0] for line in lines[1:]] == ["broken", "fashion", "fashion", "fashion"]
     assert "has no version folder" in lines[1]
     assert lines[2].split()[:6] == ["fashion", "1", "cpu", "*", "ready", "closed"]
     assert "/800" in lines[2] and "*" not in lines[3] + lines[4]
