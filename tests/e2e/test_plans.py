@@ -137,12 +137,11 @@ def in_time(server, seconds, per_second, deadline_ms):
 
 
 def test_a_level_five_times_as_slow_costs_no_deadlines(serve, control):
-    control.set_delay(0.02)
+    control.set_delay(0.015)
     server = serve(30)
     good = in_time(server, 4, 25, 100)
-    control.set_delay(0.1)
-    slow = in_time(server, 8, 25, 100)
-    print(good, slow)
+    control.set_delay(0.075)  # 25 a second are twice what it can do now
+    slow = in_time(server, 10, 25, 100)
     assert slow >= good - 0.01, (good, slow)
 
 
@@ -150,8 +149,7 @@ def test_a_deadline_ends_its_run(serve_busy):
     server, second = serve_busy()
     answer, took = timed(server, "busy", busy.inputs(int(0.6 * second)), 60)
     assert answer.status == 504 and took < 0.35
-    assert "level 1 'cpu': it had run for" in answer.error or \
-        "level 0 'cpu': it had run for" in answer.error
+    assert "level 0 'cpu': it had run for" in answer.error
     answer, took = timed(server, "busy", busy.inputs(int(0.02 * second)))
     assert answer.status == 200 and took < 0.3, "the CPU is free again"
 
@@ -179,12 +177,12 @@ def test_a_client_that_leaves_ends_its_run_and_leaves_the_queue(serve_busy):
         "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + \
         f"gradus-timeout-ms: 60000\r\nContent-Length: {len(body)}\r\n\r\n"
     sockets = [server.connect(), server.connect()]
-    for sock in sockets:
-        sock.sendall(head.encode() + body)
+    sockets[0].sendall(head.encode() + body)
+    poll("it to run", 5, lambda: server.ladder("busy")["levels"][0]["running"] == 1)
+    sockets[1].sendall(head.encode() + body)
     poll("one to wait", 5, lambda: server.ladder("busy")["levels"][0]["waiting"] == 1)
-    for sock in sockets:
+    for sock, phase in zip(reversed(sockets), ("queued", "running")):
         sock.close()
-    for phase in ("queued", "running"):
         poll(f"the {phase} one to be cancelled", 5, lambda: metric(
             server, "gradus_serving_cancelled_total", model="busy", phase=phase) == 1)
     answer, took = timed(server, "busy", busy.inputs(second // 50))
