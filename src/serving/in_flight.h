@@ -40,7 +40,7 @@ class InFlight final : public DeadlineTimer::Waiter,
  private:
   friend class Attempt;
   using Admission = LevelQueue::Admission;
-  enum class Placed { kYes, kRefused, kUnfit };
+  enum class Placed { kYes, kRefused };
 
   // Of attempts.
   void evicted(Attempt& attempt, const char* why);
