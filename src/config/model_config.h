@@ -47,6 +47,13 @@ struct LevelConfig {
   bool operator==(const LevelConfig&) const = default;
 };
 
+/// Which of the versions that a model's folder holds are served.
+struct VersionPolicy {
+  std::uint32_t latest = 1;             // the so many highest; 0: all
+  std::vector<std::uint64_t> specific;  // not empty: these
+  bool operator==(const VersionPolicy&) const = default;
+};
+
 struct ModelConfig {
   std::vector<LevelConfig> levels;  // 1..8, by `level`, ascending
   bool wants_gpu = true;  // some level is a GPU level; if not, lacking a GPU is no degradation
@@ -57,6 +64,7 @@ struct ModelConfig {
       0;  // requests waiting for one level, 0..1'000'000; 0: the server's
   std::uint32_t priority_levels = 0;  // values of the parameter `priority`; 0: three tiers
   std::map<std::string, double> pad;  // input -> value that makes unequal lengths equal
+  VersionPolicy version_policy;
   bool operator==(const ModelConfig&) const = default;
 };
 

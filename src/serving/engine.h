@@ -11,6 +11,7 @@
 #include "config/server_config.h"
 #include "metrics/exposition.h"
 #include "runtime/backend.h"
+#include "serving/manage.h"
 #include "serving/operator.h"
 #include "serving/request.h"
 
@@ -51,6 +52,22 @@ class Engine {
   /// What Prometheus reads (docs/metrics.md).
   /// @param receivers of alerts, which the engine itself does not know
   virtual std::string metrics_text(std::vector<metrics::ReceiverView> receivers) const = 0;
+
+  /// Every version of every model of the repositories, sorted; what cannot be served says why.
+  virtual std::vector<IndexEntry> index() const = 0;
+  /// Returns at once. A version that serves already goes on until the new one is ready, and longer
+  /// if that fails.
+  virtual void load(LoadModel what, Managed done) = 0;
+  /// The model takes no request from now on; `done` is called then, and what is under way is
+  /// answered.
+  virtual void unload(const std::string& model, Managed done) = 0;
+  /// Triton's ModelConfig of the model as it is served, as JSON.
+  virtual Result<std::string> config_json(std::string_view model,
+                                          std::string_view version) const = 0;
+  /// @param model "": all that are served
+  /// @param version "": all that the model has
+  virtual Result<std::vector<ModelStatistics>> statistics(std::string_view model,
+                                                          std::string_view version) const = 0;
 
   /// Counts a request that its transport refused before `infer`, so that metrics miss none.
   virtual void refused(std::string_view model, std::string_view version, Code code) = 0;

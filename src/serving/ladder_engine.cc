@@ -76,6 +76,7 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Option
                            const Clock& clock, worker::SharedPool& memory)
     : clock_(clock),
       load_(std::move(load)),
+      describe_(options.describe),
       timer_(clock),
       workers_(options.workers ? std::make_unique<Workers>(*options.workers, clock) : nullptr),
       memory_(memory),
@@ -256,6 +257,47 @@ std::string LadderEngine::metrics_text(std::vector<metrics::ReceiverView> receiv
   metrics::View view = metrics_view(metrics_, models_, workers_.get());
   view.receivers = std::move(receivers);
   return metrics::exposition(view);
+}
+
+std::vector<IndexEntry> LadderEngine::index() const {
+  std::vector<IndexEntry> entries;
+  for (const auto& [name, model] : models_) {
+    const bool answers = model->ladder.can_answer();
+    const bool loading = !answers && model->loading > 0;
+    entries.push_back({name, model->version,
+                       answers   ? VersionState::kReady
+                       : loading ? VersionState::kLoading
+                                 : VersionState::kUnavailable,
+                       answers ? "" : why_not_served(*model)});
+  }
+  for (const auto& [name, why] : broken_) {
+    entries.push_back({name, "", VersionState::kUnavailable, why});
+  }
+  return entries;
+}
+
+void LadderEngine::load(LoadModel /*what*/, Managed done) {
+  done(fail(Code::kInvalid, "models cannot be loaded yet"));
+}
+
+void LadderEngine::unload(const std::string& /*model*/, Managed done) {
+  done(fail(Code::kInvalid, "models cannot be unloaded yet"));
+}
+
+Result<std::string> LadderEngine::config_json(std::string_view model,
+                                              std::string_view version) const {
+  const auto found = find(model, version);
+  if (!found) return tl::unexpected(found.error());
+  const auto info = model_info(model, version);
+  if (!info) return tl::unexpected(info.error());
+  return describe_((*found)->config, *info);
+}
+
+Result<std::vector<ModelStatistics>> LadderEngine::statistics(std::string_view model,
+                                                              std::string_view version) const {
+  const auto found = find(model, version);
+  if (!found) return tl::unexpected(found.error());
+  return std::vector<ModelStatistics>{};
 }
 
 void LadderEngine::refused(std::string_view model, std::string_view version, Code code) {

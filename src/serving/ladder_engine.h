@@ -2,6 +2,7 @@
 // ladders from the first moment.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,8 @@ class LadderEngine final : public Engine {
     // How isolated levels' workers are started; nothing: every level runs in this process.
     std::optional<worker::Supervisor::Options> workers;
     Observer observer;  // of all models and workers; may be empty
+    // Triton's ModelConfig as JSON; empty: it cannot be shown.
+    std::function<Result<std::string>(const config::ModelConfig&, const ModelInfo&)> describe;
   };
 
   /// Returns at once; the folders' models load in the background.
@@ -56,6 +59,12 @@ class LadderEngine final : public Engine {
                               const LadderCommand& command) override;
   std::string workers_json() const override;
   std::string metrics_text(std::vector<metrics::ReceiverView> receivers) const override;
+  std::vector<IndexEntry> index() const override;
+  void load(LoadModel what, Managed done) override;
+  void unload(const std::string& model, Managed done) override;
+  Result<std::string> config_json(std::string_view model, std::string_view version) const override;
+  Result<std::vector<ModelStatistics>> statistics(std::string_view model,
+                                                  std::string_view version) const override;
   void refused(std::string_view model, std::string_view version, Code code) override;
   Ticket infer(Request request, Done done) override;
 
@@ -73,6 +82,7 @@ class LadderEngine final : public Engine {
 
   const Clock& clock_;
   const LoadFn load_;
+  const std::function<Result<std::string>(const config::ModelConfig&, const ModelInfo&)> describe_;
   std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> inferences_{0};
   metrics::ServerMetrics metrics_;

@@ -2,14 +2,26 @@
 // `<root>/<model>/gradus.yaml`. Reads folders and configuration only; loads nothing.
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "config/faults.h"
 #include "config/model_config.h"
 #include "config/server_config.h"
 
 namespace gradus::serving {
+
+/// What one version of a model is configured by.
+struct ConfigSource {
+  std::filesystem::path model_folder;    // holds gradus.yaml, config.pbtxt
+  std::filesystem::path version_folder;  // `<model_folder>/<version>`
+  std::optional<std::string> config;     // in place of config.pbtxt: its form as JSON
+};
+using ReadConfig = std::function<config::Loaded<config::ModelConfig>(const ConfigSource&,
+                                                                     const config::ServerConfig&)>;
 
 struct ModelFolder {
   std::string name;

@@ -1,9 +1,11 @@
 #include "serving/status.h"
 
 #include <charconv>
+#include <cstdlib>
 
 #include "base/json_text.h"
 #include "config/model_config.h"
+#include "serving/manage.h"
 
 namespace gradus::serving {
 namespace {
@@ -160,6 +162,20 @@ void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& s
 }  // namespace
 
 std::string missing_levels(const Model& model) { return missing_of(model, model.ladder.status()); }
+
+std::string_view to_string(VersionState state) {
+  switch (state) {
+    case VersionState::kLoading:
+      return "LOADING";
+    case VersionState::kReady:
+      return "READY";
+    case VersionState::kUnavailable:
+      return "UNAVAILABLE";
+    case VersionState::kUnloading:
+      return "UNLOADING";
+  }
+  std::abort();
+}
 
 std::string summary_line(const Model& model) {
   const ladder::Status status = model.ladder.status();

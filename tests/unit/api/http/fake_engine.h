@@ -50,6 +50,26 @@ class FakeEngine final : public serving::Engine {
     if (auto known = check(model, version); !known) return tl::unexpected(known.error());
     return R"({"model":"m","current_level":1})";
   }
+  std::vector<serving::IndexEntry> index() const override { return indexed; }
+  void load(serving::LoadModel what, serving::Managed done) override {
+    last_load = std::move(what);
+    done(managed);
+  }
+  void unload(const std::string& model, serving::Managed done) override {
+    last_unload = model;
+    done(managed);
+  }
+  Result<std::string> config_json(std::string_view model, std::string_view version) const override {
+    if (auto known = check(model, version); !known) return tl::unexpected(known.error());
+    return R"({"name":"m"})";
+  }
+  Result<std::vector<serving::ModelStatistics>> statistics(
+      std::string_view model, std::string_view version) const override {
+    if (!model.empty()) {
+      if (auto known = check(model, version); !known) return tl::unexpected(known.error());
+    }
+    return counted;
+  }
   serving::Ticket infer(serving::Request request, serving::Done done) override {
     last_request = request;
     on_infer(std::move(request), std::move(done));
@@ -80,6 +100,11 @@ class FakeEngine final : public serving::Engine {
   std::function<void(serving::Request, serving::Done)> on_infer = mirror;
   std::optional<serving::Request> last_request;
   std::optional<serving::LadderCommand> last_command;
+  std::vector<serving::IndexEntry> indexed;
+  std::vector<serving::ModelStatistics> counted;
+  std::optional<serving::LoadModel> last_load;
+  std::optional<std::string> last_unload;
+  Result<void> managed;  // what loads and unloads come to
   serving::Ticket ticket;
   std::vector<std::pair<std::string, Code>> refusals;
 
