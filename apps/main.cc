@@ -5,13 +5,19 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "tools/drill.h"
 #include "tools/ladder.h"
 #include "tools/serve.h"
 #include "tools/simulate.h"
 #include "tools/worker.h"
+#include "triton_flags.h"
 
 namespace {
 
@@ -26,11 +32,17 @@ struct Flag {
 };
 
 constexpr Flag kServeFlags[] = {
+    {"--model-name", "model_name", "NAME",
+     "of a repository that is one model itself; also MODEL_NAME (the folder's name)"},
+    {"--model-control-mode", "model_control_mode", "MODE",
+     "none: all models at the start; poll: and what changes; explicit: what clients load (none)"},
+    {"--repository-poll-secs", "repository_poll_secs", "S", "between two looks in mode poll (15)"},
     {"--http-address", "http.address", "ADDRESS", "where HTTP listens (127.0.0.1)"},
     {"--http-port", "http.port", "PORT", "HTTP port (8000); 0 picks a free one and logs it"},
     {"--http-max-input-size", "http.max_input_size", "BYTES", "largest body (67108864)"},
     {"--grpc-address", "grpc.address", "ADDRESS", "where gRPC listens (127.0.0.1)"},
     {"--grpc-port", "grpc.port", "PORT", "gRPC port (8001); 0 picks a free one and logs it"},
+    {"--metrics-address", "metrics.address", "ADDRESS", "where /metrics listens (127.0.0.1)"},
     {"--metrics-port", "metrics.port", "PORT",
      "port of GET /metrics (8002); 0 picks a free one and logs it"},
     {"--providers", "providers", "LIST",
@@ -41,26 +53,165 @@ constexpr Flag kServeFlags[] = {
     {"--webhook-url", "alerts.webhook_url", "URL",
      "gets each event as a JSON object; docs/alerts.md (none)"},
     {"--admin-token-file", "admin.token_file", "FILE",
-     "whoever has the token in it may pin and disable levels; docs/operator.md (none)"},
+     "whoever has the token in it may pin levels, change log and traces; docs/operator.md (none)"},
+    {"--trace-file", "trace.file", "FILE",
+     "where traces of requests are written; docs/protocol.md (none)"},
+    {"--trace-level", "trace.level", "LEVEL", "OFF or TIMESTAMPS (OFF)"},
+    {"--trace-rate", "trace.rate", "N", "one of so many requests is traced (1000)"},
+    {"--trace-count", "trace.count", "N", "so many traces, then no more (-1: no bound)"},
     {"--log-level", "log_level", "LEVEL", "debug, info, warning or error (info)"},
     {"--log-format", "log_format", "FORMAT", "text or json (text)"},
 };
+
+// Switches, as tritonserver has them.
+constexpr Flag kSwitches[] = {
+    {"--allow-http", "http.enabled", "BOOL", "false: HTTP does not listen (true)"},
+    {"--allow-grpc", "grpc.enabled", "BOOL", "false: gRPC does not listen (true)"},
+    {"--allow-metrics", "metrics.enabled", "BOOL", "false: /metrics does not listen (true)"},
+    {"--allow-client-shm", "allow_client_shm", "BOOL",
+     "clients may register shared memory of this machine; docs/protocol.md (false)"},
+};
+
+// tritonserver's forms of a switch: none at all is true, so is 1.
+std::string switch_text(const std::vector<std::string>& values) {
+  std::string text = values.empty() ? "" : values.back();
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (text.empty() || text == "1") return "true";
+  return text == "0" ? "false" : text;
+}
+
+// `rate=100` of --trace-config, or `triton,file=trace.json`.
+void add_trace_setting(std::string_view setting, gradus::tools::ServeOptions& options) {
+  constexpr const char* kFlag = "--trace-config";
+  constexpr std::string_view kMode = "triton,";
+  if (setting.starts_with(kMode)) setting.remove_prefix(kMode.size());
+  const std::size_t equals = setting.find('=');
+  std::string key(setting.substr(0, equals));
+  std::string value(equals == setting.npos ? "" : setting.substr(equals + 1));
+  if (key == "mode" && value == "triton") return;
+  if (key == "mode" || key.find(',') != key.npos) {
+    throw CLI::ValidationError(kFlag, "only Triton's own traces can be written, no OpenTelemetry");
+  }
+  std::ranges::replace(key, '-', '_');  // log-frequency
+  options.flags.push_back({kFlag, "trace." + key, {std::move(value)}});
+}
+
+// tritonserver's flags that are not ours: set what is meant, leave a remark, or refuse.
+void add_triton_flags(CLI::App& serve, gradus::tools::ServeOptions& options) {
+  using gradus::apps::TritonFlag;
+  const auto add = [&serve](const char* flag, auto act) {
+    return serve
+        .add_option(flag,
+                    [act](const std::vector<std::string>& values) {
+                      act(values);
+                      return true;
+                    })
+        ->group("")
+        ->expected(0, 1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  };
+  const auto no_effect = [&options](const std::string& flag, const char* why) {
+    options.remarks.push_back(flag + " has no effect: " + why);
+  };
+  const auto log_level = [&options](std::string flag, const char* level) {
+    options.flags.push_back({std::move(flag), "log_level", {level}});
+  };
+  add("--log-info", [log_level](const auto& values) {
+    if (switch_text(values) == "false") log_level("--log-info", "warning");
+  });
+  add("--log-warning", [log_level](const auto& values) {
+    if (switch_text(values) == "false") log_level("--log-warning", "error");
+  });
+  add("--log-error", [no_effect](const auto& values) {
+    if (switch_text(values) == "false") no_effect("--log-error", "errors are always logged");
+  });
+  add("--log-verbose", [log_level](const auto& values) {
+    if (switch_text(values) != "false") log_level("--log-verbose", "debug");
+  });
+  add("--exit-timeout-secs", [&options](const auto& values) {
+    options.flags.push_back({"--exit-timeout-secs", "exit_timeout_ms", {values.back() + "000"}});
+  });
+  add("--trace-config",
+      [&options](const auto& values) {
+        for (const std::string& value : values) add_trace_setting(value, options);
+      })
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1, -1);
+  for (const gradus::apps::TritonFlagRow& row : gradus::apps::kTritonFlags) {
+    add(row.flag, [row, no_effect](const auto& values) {
+      const std::string said = switch_text(values);
+      if (row.becomes == TritonFlag::kNoEffect ||
+          (row.becomes == TritonFlag::kOnlyTrue && said != "true")) {
+        no_effect(row.flag, row.why);
+      } else if (row.becomes == TritonFlag::kRefused ||
+                 (row.becomes == TritonFlag::kOnlyFalse && said != "false")) {
+        throw CLI::ValidationError(row.flag, row.why);
+      }
+    });
+  }
+}
+
+// tritonserver listens on every interface unless it is told otherwise.
+void listen_everywhere(gradus::tools::ServeOptions& options) {
+  if (options.config_file) return;
+  for (const char* key : {"http.address", "grpc.address", "metrics.address"}) {
+    options.flags.insert(options.flags.begin(), {"tritonserver", key, {"0.0.0.0"}});
+  }
+}
+
+// The words of the command line without the program's name. Called as `tritonserver` (a link to
+// this program), or with that word first as container images are, it is `serve`.
+std::vector<std::string> words_of(int argc, char** argv, bool& as_tritonserver) {
+  constexpr std::string_view kTriton = "tritonserver";
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::string_view program = argc > 0 ? argv[0] : "";
+  if (program.substr(program.rfind('/') + 1) == kTriton)
+    words.insert(words.begin(), kTriton.data());
+  as_tritonserver = !words.empty() && words[0] == kTriton;
+  if (as_tritonserver) words[0] = "serve";
+  return words;
+}
 
 void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
   CLI::App* const serve = app.add_subcommand(
       "serve", "serve the models of a repository over KServe v2, each down its ladder of levels");
   const auto append = [&options](std::string flag, std::string key) {
-    return [&options, flag, key](const std::vector<std::string>& values) {
-      options.flags.push_back({flag, key, values});
+    return [&options, flag, key](std::vector<std::string> values) {
+      const bool as_triton = key == "log_format" && !values.empty() &&
+                             (values[0] == "default" || values[0] == "ISO8601");
+      if (as_triton) values = {"text"};
+      options.flags.push_back({flag, key, std::move(values)});
       return true;
     };
   };
   serve
-      ->add_option("--model-repository", append("--model-repository", "model_repositories"),
-                   "folder of models, <folder>/<model>/<version>/model.onnx; may be repeated")
+      ->add_option(
+          "--model-repository,--model-store", append("--model-repository", "model_repositories"),
+          "folder of models, <folder>/<model>/<version>/model.onnx, or one model's folder; may be "
+          "repeated (/mnt/models, if it is there)")
       ->type_name("DIR")
       ->expected(1, -1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  serve
+      ->add_option("--load-model", append("--load-model", "load_models"),
+                   "loaded at the start in mode explicit; * is all; may be repeated")
+      ->type_name("NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  serve->footer("tritonserver's flags are understood too: docs/compatibility.md");
+  add_triton_flags(*serve, options);
+  for (const Flag& flag : kSwitches) {
+    serve
+        ->add_option(
+            flag.flag,
+            [append, flag](const std::vector<std::string>& values) {
+              return append(flag.flag, flag.key)({switch_text(values)});
+            },
+            flag.help)
+        ->type_name(flag.value)
+        ->expected(0, 1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   for (const Flag& flag : kServeFlags) {
     serve->add_option(flag.flag, append(flag.flag, flag.key), flag.help)
         ->type_name(flag.value)
@@ -75,7 +226,7 @@ void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
       [append](std::int64_t) {
         append("--allow-admin-from-loopback", "admin.allow_from_loopback")({"true"});
       },
-      "whoever calls from this machine may pin and disable levels; docs/operator.md");
+      "whoever calls from this machine may pin levels, change log and traces; docs/operator.md");
   serve->add_flag("--check-config", options.check_config,
                   "print the effective configuration of server and models, and exit");
 }
@@ -183,11 +334,15 @@ int main(int argc, char** argv) {
   pid_t server = 0;  // of a worker, which only a server starts: no word of it in --help
   CLI::App* const worker = app.add_subcommand("worker")->group("");
   worker->add_option("server", server)->required();
+  bool as_tritonserver = false;
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = words_of(argc, argv, as_tritonserver);
+    std::ranges::reverse(words);  // as CLI11 takes them
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (as_tritonserver) listen_everywhere(serve);
   if (app.get_subcommands().empty()) {
     std::cerr << "a subcommand is needed\n\n" << app.help();
     return 2;

@@ -3,6 +3,7 @@
 #   build  compiler, libraries (Debian packages)     runtime  ONNX Runtime in build/deps/onnxruntime
 #   test   test tools (Debian packages), Alertmanager in build/deps/alertmanager
 #   gpu    the software GPU in build/deps/software-gpu
+#   clients  the clients of other servers that tests/clients runs, in build/deps/clients
 #   bench  npm (Debian package)                      lint     clang and clang-tidy (Debian packages)
 # Packages and their reasons are in scripts/parts/. It writes below build/ and, for Debian packages, calls apt-get.
 set -euo pipefail
@@ -17,6 +18,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/software_gpu.sh
 # shellcheck source=scripts/alertmanager.sh
 . scripts/alertmanager.sh
+# shellcheck source=scripts/clients.sh
+. scripts/clients.sh
 
 as_root() {
   if ((EUID == 0)); then "$@"; else sudo "$@"; fi
@@ -84,6 +87,9 @@ main() {
   fi
   if [[ $parts == *" test "* ]] && ! alertmanager_ready "$deps/alertmanager"; then
     fetch_alertmanager "$deps/alertmanager"
+  fi
+  if [[ $parts == *" clients "* ]] && ! clients_ready "$deps/clients"; then
+    fetch_clients "$deps/clients"
   fi
 }
 

@@ -2,8 +2,8 @@
 # of the sanitizer builds (made by `./dev test` beforehand in build/asan and build/tsan) and the lint.
 get_property(pure GLOBAL PROPERTY GRADUS_PURE_TESTS)
 foreach(room IN LISTS GRADUS_ROOMS ITEMS fault_ep)
-  if(room STREQUAL "tools" OR NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/${room}/CMakeLists.txt)
-    continue()  # GRADUS_UNIT_ONLY builds have no tools
+  if(room MATCHES "^(tools|triton)$" OR NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/${room}/CMakeLists.txt)
+    continue()  # GRADUS_UNIT_ONLY builds have neither
   endif()
   get_directory_property(names DIRECTORY unit/${room} TESTS)
   get_directory_property(folders DIRECTORY unit/${room} SUBDIRECTORIES)

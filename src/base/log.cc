@@ -12,7 +12,12 @@
 namespace gradus::log {
 namespace {
 
-std::atomic<Severity> g_least{Severity::kInfo};
+constexpr unsigned bit(Severity severity) { return 1u << static_cast<unsigned>(severity); }
+
+// From that severity on, up to the last.
+constexpr unsigned bits_from(Severity least) { return (bit(Severity::kError) << 1) - bit(least); }
+
+std::atomic<unsigned> g_enabled{bits_from(Severity::kInfo)};  // a bit for each severity
 std::atomic<Format> g_format{Format::kText};
 std::string g_tag_key;  // set before other threads log
 std::string g_tag_value;
@@ -90,7 +95,7 @@ std::string text_line(Severity severity, std::string_view message,
 }  // namespace
 
 void configure(Severity least, Format format) {
-  g_least = least;
+  g_enabled = bits_from(least);
   g_format = format;
 }
 
@@ -99,7 +104,21 @@ void tag(std::string_view key, std::string value) {
   g_tag_value = std::move(value);
 }
 
-bool enabled(Severity severity) { return severity >= g_least.load(std::memory_order_relaxed); }
+Severities severities() {
+  return {.debug = enabled(Severity::kDebug),
+          .info = enabled(Severity::kInfo),
+          .warning = enabled(Severity::kWarning),
+          .error = enabled(Severity::kError)};
+}
+
+void set_severities(Severities on) {
+  g_enabled = (on.debug ? bit(Severity::kDebug) : 0) | (on.info ? bit(Severity::kInfo) : 0) |
+              (on.warning ? bit(Severity::kWarning) : 0) | (on.error ? bit(Severity::kError) : 0);
+}
+
+bool enabled(Severity severity) {
+  return (g_enabled.load(std::memory_order_relaxed) & bit(severity)) != 0;
+}
 
 void write(Severity severity, std::string_view message, std::initializer_list<Field> fields) {
   if (!enabled(severity)) return;

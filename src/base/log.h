@@ -21,6 +21,14 @@ struct Field {
 void configure(Severity least, Format format);
 /// From now on each line of this process ends with `key=value`. As configure().
 void tag(std::string_view key, std::string value);
+/// Which severities are logged, each by itself. Any thread, at any time.
+struct Severities {
+  bool debug = false, info = true, warning = true, error = true;
+  bool operator==(const Severities&) const = default;
+};
+Severities severities();
+void set_severities(Severities on);
+
 bool enabled(Severity severity);
 
 /// Any thread. `message` is one line; line breaks in it are escaped.

@@ -16,7 +16,8 @@ constexpr const char* kIntroduction =
 # Configuration
 
 The server is told by flags, `--config FILE`, and the environment variable `ORT_PROVIDERS`, in that
-precedence; each model by `gradus.yaml` in its folder, if it has one. Both files are YAML. Unknown
+precedence; each model by `gradus.yaml` in its folder, if it has one, which lies over Triton's
+`config.pbtxt`, if there is one ([triton-config.md](triton-config.md)). Both files are YAML. Unknown
 keys are errors, values out of bounds are refused, and every fault of a file is reported at once:
 
     models/x/gradus.yaml: levels[1].max_batch_size = 0: must be in [1, 1024]
@@ -161,12 +162,13 @@ void document(std::ostream& out) {
   append_providers(out);
 
   append_heading(out, "Keys of the server's file");
-  append_rows(out, server_fields(), "", {"admin", "alerts", "grpc", "http", "metrics"});
+  append_rows(out, server_fields(), "", {"admin", "alerts", "grpc", "http", "metrics", "trace"});
   append_rows(out, http_fields(), "http.");
   append_rows(out, grpc_fields(), "grpc.");
   append_rows(out, metrics_fields(), "metrics.");
   append_rows(out, alerts_fields(), "alerts.");
   append_rows(out, admin_fields(), "admin.");
+  append_rows(out, trace_fields(), "trace.");
   append_heading(out, "Keys of `gradus.yaml`");
   append_rows(out, model_fields(), "", {"policy"});
   out << "| `policy` | a map of keys | | thresholds of the policy, below |\n";

@@ -44,25 +44,42 @@ std::string no_level(const VariantFiles& files) {
          "model.small.onnx";
 }
 
-Loaded<ModelConfig> read_model(const std::optional<Value>& tree, std::string_view name,
+/// One text of keys.
+struct Layer {
+  std::string_view name;
+  std::optional<Value> tree;  // nothing: no YAML, as the faults say
+};
+
+/// @param layers at least one; the later ones win
+Loaded<ModelConfig> read_model(const std::vector<Layer>& layers,
+                               const std::function<void(ModelConfig&)>& change,
                                const VariantFiles& files, const ServerConfig& server,
                                Faults faults) {
-  if (!tree) return tl::unexpected(std::move(faults));
-  Reader reader(name, faults);
-  for (const auto& [provider, path] : server.provider_libraries) {
-    reader.extra_providers.push_back(provider);
+  for (const Layer& layer : layers) {
+    if (!layer.tree) return tl::unexpected(std::move(faults));
   }
-  const ProviderOrder order = provider_order(server.providers, reader.extra_providers);
+  std::vector<std::string> extra;
+  for (const auto& [provider, path] : server.provider_libraries) extra.push_back(provider);
+  const ProviderOrder order = provider_order(server.providers, extra);
   ModelConfig config;
   config.levels = default_levels(files, order.gpu, order.cpu);
-  read_fields(*tree, model_fields(), reader, config);
+  if (change) change(config);
 
-  const bool is_default = tree->find("levels") == nullptr;
-  if (!is_default && tree->find("default_levels") != nullptr) {
-    reader.fault("default_levels", "cannot stand beside levels, which is the whole ladder");
+  bool is_default = true;
+  for (const Layer& layer : layers) {
+    Reader reader(layer.name, faults);
+    reader.extra_providers = extra;
+    read_fields(*layer.tree, model_fields(), reader, config);
+    if (layer.tree->find("levels") == nullptr) continue;
+    is_default = false;
+    if (layer.tree->find("default_levels") != nullptr) {
+      reader.fault("default_levels", "cannot stand beside levels, which is the whole ladder");
+    }
   }
   limit_ladder(config, server, is_default);
-  if (is_default && config.levels.empty()) reader.fault("", no_level(files));
+  if (is_default && config.levels.empty()) {
+    Reader(layers.back().name, faults).fault("", no_level(files));
+  }
   config.wants_gpu = false;
   for (const LevelConfig& level : config.levels) config.wants_gpu |= is_gpu_level(level);
 
@@ -109,22 +126,33 @@ std::optional<std::string> ort_providers_from_environment() {
   return value;
 }
 
+std::string model_name_from_environment() {
+  const char* const value = std::getenv("MODEL_NAME");
+  return value == nullptr ? "" : value;
+}
+
 Loaded<ModelConfig> load_model_config(const std::filesystem::path& model_folder,
-                                      const VariantFiles& files, const ServerConfig& server) {
+                                      const VariantFiles& files, const ServerConfig& server,
+                                      const Base& base) {
   const std::filesystem::path file = model_folder / "gradus.yaml";
   std::error_code error;
   const auto kind = std::filesystem::symlink_status(file, error).type();
+  const std::string name = file.string();
   Faults faults;
-  const std::optional<Value> tree =
-      kind == std::filesystem::file_type::not_found ? Value{} : load_yaml(file, faults);
-  return read_model(tree, file.string(), files, server, std::move(faults));
+  std::vector<Layer> layers;
+  if (!base.yaml.empty()) {
+    layers.push_back({base.shown_name, parse_yaml(base.yaml, base.shown_name, faults)});
+  }
+  layers.push_back(
+      {name, kind == std::filesystem::file_type::not_found ? Value{} : load_yaml(file, faults)});
+  return read_model(layers, base.change, files, server, std::move(faults));
 }
 
 Loaded<ModelConfig> parse_model_config(std::string_view text, std::string_view shown_name,
                                        const VariantFiles& files, const ServerConfig& server) {
   Faults faults;
-  const std::optional<Value> tree = parse_yaml(text, shown_name, faults);
-  return read_model(tree, shown_name, files, server, std::move(faults));
+  std::vector<Layer> layers{{shown_name, parse_yaml(text, shown_name, faults)}};
+  return read_model(layers, {}, files, server, std::move(faults));
 }
 
 void print_effective(std::ostream& out, const ServerConfig& config) {

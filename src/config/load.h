@@ -3,6 +3,7 @@
 // Pure but for reading the named files.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -33,12 +34,23 @@ Loaded<ServerConfig> load_server_config(const std::optional<std::filesystem::pat
 /// ORT_PROVIDERS of this process. Call before other threads may change the environment.
 std::optional<std::string> ort_providers_from_environment();
 
+/// MODEL_NAME, as KServe sets it; "" if unset. As above.
+std::string model_name_from_environment();
+
+/// What lies under a model's `gradus.yaml`, whose keys win.
+struct Base {
+  std::function<void(ModelConfig&)> change;  // of the defaults, the default ladder included
+  std::string yaml;                          // keys as in `gradus.yaml`, over that
+  std::string shown_name;                    // of `yaml`, in faults
+};
+
 /// A model's `gradus.yaml`; a folder without one has the default ladder.
 /// @param model_folder `<root>/<model>`
 /// @param files what the version's folder holds
 /// @param server gives `providers` and the names in `provider_libraries`
 Loaded<ModelConfig> load_model_config(const std::filesystem::path& model_folder,
-                                      const VariantFiles& files, const ServerConfig& server);
+                                      const VariantFiles& files, const ServerConfig& server,
+                                      const Base& base = {});
 
 /// The same from text; `shown_name` is the file's name in faults.
 Loaded<ModelConfig> parse_model_config(std::string_view text, std::string_view shown_name,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/declared.h"
 #include "config/policy_config.h"
 
 namespace gradus::config {
@@ -62,9 +63,15 @@ struct ModelConfig {
   bool admission = true;  // what would be too late by the estimates is refused at once
   std::uint32_t max_queue_size =
       0;  // requests waiting for one level, 0..1'000'000; 0: the server's
-  std::uint32_t priority_levels = 0;  // values of the parameter `priority`; 0: three tiers
-  std::map<std::string, double> pad;  // input -> value that makes unequal lengths equal
+  std::uint32_t priority_levels = 0;   // values of the parameter `priority`; 0: three tiers
+  std::map<std::string, double> pad;   // input -> value that makes unequal lengths equal
+  std::uint32_t default_priority = 0;  // of requests that give none; 0: tier standard
   VersionPolicy version_policy;
+  Declared declared;
+  std::vector<WarmupSample> warmup;  // run once more on each level that is loaded
+  std::map<std::string, std::vector<std::string>> labels;  // output -> names of its indices
+  std::string triton;              // config.pbtxt as it was read, serialised; "": there was none
+  std::vector<std::string> notes;  // what was said and has no effect here; told when it is loaded
   bool operator==(const ModelConfig&) const = default;
 };
 
@@ -74,6 +81,7 @@ struct VariantFiles {
   bool fp16 = false;   // model.fp16.onnx
   bool int8 = false;   // model.int8.onnx
   bool small = false;  // model.small.onnx
+  bool operator==(const VariantFiles&) const = default;
 };
 
 /// Looks for the four names in a version's folder; a folder that cannot be read holds none.

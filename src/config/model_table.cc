@@ -110,6 +110,58 @@ Value show_level_providers(const L& level) {
   return list;
 }
 
+constexpr const char* kVersionPolicy = "all, {latest: N} or {specific: [versions]}";
+
+void read_version_policy(const Value& value, Reader& reader, ModelConfig& out) {
+  constexpr std::int64_t kMostVersions = 1'000'000;
+  if (value.kind == Value::Kind::kScalar && value.text == "all") {
+    out.version_policy = {.latest = 0, .specific = {}};
+    return;
+  }
+  const Value* const latest = value.find("latest");
+  const Value* const specific = value.find("specific");
+  const bool is_list =
+      specific != nullptr && specific->kind == Value::Kind::kList && !specific->items.empty();
+  if (value.kind != Value::Kind::kMap || value.items.size() != 1 ||
+      (latest == nullptr && !is_list)) {
+    reader.refuse(value, std::string("must be ") + kVersionPolicy);
+    return;
+  }
+  std::int64_t number = 0;
+  if (latest != nullptr) {
+    const Reader::Step step(reader, "latest");
+    if (read_integer(*latest, 1, kMostVersions, reader, number)) {
+      out.version_policy = {.latest = static_cast<std::uint32_t>(number), .specific = {}};
+    }
+    return;
+  }
+  const Reader::Step step(reader, "specific");
+  VersionPolicy policy;
+  for (std::size_t i = 0; i < specific->items.size(); ++i) {
+    const Reader::Step item(reader, index_segment(i));
+    if (read_integer(specific->items[i], 1, INT64_MAX, reader, number)) {
+      policy.specific.push_back(static_cast<std::uint64_t>(number));
+    }
+  }
+  out.version_policy = policy;
+}
+
+Value show_version_policy(const ModelConfig& config) {
+  const VersionPolicy& policy = config.version_policy;
+  if (policy.specific.empty() && policy.latest == 0) return Value::plain("all");
+  Value map = Value::map();
+  if (policy.specific.empty()) {
+    map.add("latest", Value::plain(std::to_string(policy.latest)));
+    return map;
+  }
+  Value list = Value::list();
+  for (const auto version : policy.specific) {
+    list.items.push_back(Value::plain(std::to_string(version)));
+  }
+  map.add("specific", std::move(list));
+  return map;
+}
+
 /// `level` and `name` of one entry against those before it; its number where it gives none.
 void place_level(const Value& entry, const std::vector<L>& before, Reader& reader, L& level) {
   const int least = before.empty() ? 0 : before.back().level + 1;
@@ -294,6 +346,11 @@ const Fields<ModelConfig>& model_fields() {
       integer("priority_levels", &ModelConfig::priority_levels, 0, 1'000'000,
               "values of the parameter `priority`, 1 is the first served; 0: 1 is realtime, 2 "
               "standard, 3 and above batch"),
+      integer("default_priority", &ModelConfig::default_priority, 0, 1'000'000,
+              "`priority` of a request that gives none; 0: tier `standard`"),
+      {"version_policy", kVersionPolicy,
+       "which of the versions in the model's folder are served: all, the N highest, or these",
+       read_version_policy, show_version_policy, "`{latest: 1}`"},
       {"pad", "a map of input names to numbers",
        "inputs that are padded with the number, so that requests of unequal lengths run together",
        read_pad, show_pad,

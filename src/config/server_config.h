@@ -12,6 +12,7 @@
 namespace gradus::config {
 
 struct HttpConfig {
+  bool enabled = true;  // false: nothing listens; not both HTTP and gRPC
   std::string address = "127.0.0.1";
   std::uint16_t port = 8000;                   // 0: any free port
   std::uint64_t max_input_size = 64ull << 20;  // bytes of one body, compressed or not
@@ -24,6 +25,7 @@ struct HttpConfig {
 };
 
 struct GrpcConfig {
+  bool enabled = true;  // false: nothing listens
   std::string address = "127.0.0.1";
   std::uint16_t port = 8001;                  // 0: any free port
   std::uint32_t max_input_size = 2147483647;  // bytes of one message; gRPC has no larger ones
@@ -40,9 +42,17 @@ struct AlertsConfig {
 };
 
 struct MetricsConfig {
+  bool enabled = true;  // false: nothing listens
   std::string address = "127.0.0.1";
   std::uint16_t port = 8002;  // 0: any free port
   bool operator==(const MetricsConfig&) const = default;
+};
+
+/// Which models are loaded, and when; as Triton's modes.
+enum class ModelControl {
+  kNone,      // all, at the start
+  kPoll,      // all, and what changes in the repositories
+  kExplicit,  // what clients ask for
 };
 
 /// Who may change how the server behaves; docs/operator.md. By default nobody.
@@ -52,13 +62,31 @@ struct AdminConfig {
   bool operator==(const AdminConfig&) const = default;
 };
 
+enum class TraceLevel { kOff, kTimestamps };
+
+/// Which requests' times are written to a file; docs/protocol.md.
+struct TraceConfig {
+  std::string file;  // empty: none, and clients cannot have any
+  TraceLevel level = TraceLevel::kOff;
+  std::uint32_t rate = 1000;        // one of so many requests, >= 1
+  std::int64_t count = -1;          // so many traces, then no more; -1: no bound
+  std::uint32_t log_frequency = 0;  // so many traces a file; 0: all in one
+  bool operator==(const TraceConfig&) const = default;
+};
+
 struct ServerConfig {
   std::vector<std::string> model_repositories;
+  std::string model_name;  // of a repository that is one model itself; "": its folder's name
+  ModelControl model_control_mode = ModelControl::kNone;
+  std::vector<std::string> load_models;     // at the start, in explicit mode; `*`: all
+  std::uint32_t repository_poll_secs = 15;  // 1 s..1 day, in poll mode
   HttpConfig http;
   GrpcConfig grpc;
   MetricsConfig metrics;
   AlertsConfig alerts;
   AdminConfig admin;
+  TraceConfig trace;
+  bool allow_client_shm = false;                      // clients may register shared memory
   std::chrono::milliseconds exit_timeout{30'000};     // grace time of a drain
   std::optional<std::vector<std::string>> providers;  // full names, in order; nothing: the default
   std::map<std::string, std::string> provider_libraries;  // provider name -> absolute path

@@ -12,19 +12,22 @@ using M = MetricsConfig;
 using S = ServerConfig;
 
 constexpr std::int64_t kHour = 3'600'000;  // ms
+constexpr const char* kClosed = "false: nothing listens";
 
 bool is_address(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-void read_repositories(const Value& value, Reader& reader, S& out) {
+// One text, or a list of them.
+void read_texts(const Value& value, Reader& reader, std::string_view must,
+                std::vector<std::string>& out) {
   std::vector<std::string> read;
   const auto append = [&](const Value& item) {
     if (item.kind == Value::Kind::kScalar && !item.text.empty()) {
       read.push_back(item.text);
     } else {
-      reader.refuse(item, "must be a folder's path");
+      reader.refuse(item, must);
     }
   };
   if (value.kind == Value::Kind::kList) {
@@ -35,7 +38,7 @@ void read_repositories(const Value& value, Reader& reader, S& out) {
   } else {
     append(value);
   }
-  out.model_repositories = std::move(read);
+  out = std::move(read);
 }
 
 // Not shown whole: it may hold secrets.
@@ -58,6 +61,7 @@ Value show_texts(const std::vector<std::string>& texts) {
 
 const Fields<H>& http_fields() {
   static const Fields<H> fields = {
+      boolean("enabled", &H::enabled, kClosed),
       text("address", &H::address, is_address, "an address to listen on",
            "0.0.0.0 or :: for every interface"),
       integer("port", &H::port, 0, 65535, "0: any free port; the log says which"),
@@ -77,6 +81,7 @@ const Fields<H>& http_fields() {
 const Fields<GrpcConfig>& grpc_fields() {
   using G = GrpcConfig;
   static const Fields<G> fields = {
+      boolean("enabled", &G::enabled, kClosed),
       text("address", &G::address, is_address, "an address to listen on",
            "0.0.0.0 or :: for every interface"),
       integer("port", &G::port, 0, 65535, "0: any free port; the log says which"),
@@ -101,7 +106,7 @@ const Fields<A>& alerts_fields() {
 const Fields<AdminConfig>& admin_fields() {
   static const Fields<AdminConfig> fields = {
       {"token_file", "a file's path",
-       "whoever has the token in this file may change the state of ladders "
+       "whoever has the token in this file may change ladders, the log and traces "
        "([operator.md](operator.md)); no other user may read it",
        [](const Value& value, Reader& reader, AdminConfig& out) {
          if (read_text(value, "a file's path", reader, out.token_file) && out.token_file.empty()) {
@@ -118,8 +123,32 @@ const Fields<AdminConfig>& admin_fields() {
   return fields;
 }
 
+const Fields<TraceConfig>& trace_fields() {
+  using T = TraceConfig;
+  static const Fields<T> fields = {
+      {"file", "a file's path",
+       "made anew when the server starts; clients that may change the server's state can have "
+       "others made beside it",
+       [](const Value& value, Reader& reader, T& out) {
+         if (read_text(value, "a file's path", reader, out.file) && out.file.empty()) {
+           reader.refuse(value, "must be a file's path");
+         }
+       },
+       [](const T& in) { return in.file.empty() ? Value{} : Value::string(in.file); }, "none"},
+      choice<T, TraceLevel>("level", &T::level,
+                            {{"OFF", TraceLevel::kOff}, {"TIMESTAMPS", TraceLevel::kTimestamps}},
+                            "what is written of a request"),
+      integer("rate", &T::rate, 1, 4'294'967'295, "one of so many requests is traced"),
+      integer("count", &T::count, -1, 1'000'000'000'000, "so many, then no more; -1: no bound"),
+      integer("log_frequency", &T::log_frequency, 0, 4'294'967'295,
+              "after so many traces another file, FILE.1 and so on; 0: never"),
+  };
+  return fields;
+}
+
 const Fields<M>& metrics_fields() {
   static const Fields<M> fields = {
+      boolean("enabled", &M::enabled, kClosed),
       text("address", &M::address, is_address, "an address to listen on",
            "0.0.0.0 or :: for every interface"),
       integer("port", &M::port, 0, 65535, "0: any free port; the log says which"),
@@ -131,13 +160,46 @@ const Fields<S>& server_fields() {
   // `provider_libraries` stands before `providers`, which may use its names.
   static const Fields<S> fields = {
       {"model_repositories", "a list of folders",
-       "folders of models; relative paths start at the working directory", read_repositories,
+       "folders of models; relative paths start at the working directory. A folder that holds a "
+       "model's files or versions is one model itself",
+       [](const Value& value, Reader& reader, S& out) {
+         read_texts(value, reader, "must be a folder's path", out.model_repositories);
+       },
        [](const S& in) { return show_texts(in.model_repositories); }, "required, here or by flag"},
+      {"model_name", "a name", "of a repository that is one model itself",
+       [](const Value& value, Reader& reader, S& out) {
+         if (read_text(value, "must be a name", reader, out.model_name) && out.model_name.empty()) {
+           reader.refuse(value, "must be a name");
+         }
+       },
+       [](const S& in) { return in.model_name.empty() ? Value{} : Value::string(in.model_name); },
+       "MODEL_NAME, else the folder's name"},
+      choice<S, ModelControl>(
+          "model_control_mode", &S::model_control_mode,
+          {{"none", ModelControl::kNone},
+           {"poll", ModelControl::kPoll},
+           {"explicit", ModelControl::kExplicit}},
+          "`none`: all models are loaded at the start; `poll`: and what changes "
+          "in the repositories is loaded, or unloaded; `explicit`: clients load "
+          "and unload models"),
+      {"load_models", "a list of names", "loaded at the start in explicit mode; `*`: all",
+       [](const Value& value, Reader& reader, S& out) {
+         read_texts(value, reader, "must be a model's name", out.load_models);
+       },
+       [](const S& in) { return in.load_models.empty() ? Value{} : show_texts(in.load_models); },
+       "none"},
+      integer("repository_poll_secs", &S::repository_poll_secs, 1, 86'400,
+              "between two looks for changes in poll mode; what changed is loaded once it has come "
+              "to rest"),
       group("http", &S::http, http_fields(), "the HTTP listener"),
       group("grpc", &S::grpc, grpc_fields(), "the gRPC listener"),
       group("metrics", &S::metrics, metrics_fields(), "where `GET /metrics` is answered"),
       group("alerts", &S::alerts, alerts_fields(), "who is told of events"),
-      group("admin", &S::admin, admin_fields(), "who may change the state of ladders"),
+      group("admin", &S::admin, admin_fields(), "who may change the server's state"),
+      group("trace", &S::trace, trace_fields(), "traces of single requests"),
+      boolean("allow_client_shm", &S::allow_client_shm,
+              "clients may register shared memory of this machine, by name, and have tensors read "
+              "from and written to it"),
       milliseconds("exit_timeout_ms", &S::exit_timeout, 0, kHour,
                    "grace time of a drain after SIGTERM"),
       {"provider_libraries", "a map of provider names to absolute paths",

@@ -26,6 +26,7 @@ const Fields<GrpcConfig>& grpc_fields();
 const Fields<MetricsConfig>& metrics_fields();
 const Fields<AlertsConfig>& alerts_fields();
 const Fields<AdminConfig>& admin_fields();
+const Fields<TraceConfig>& trace_fields();
 const Fields<ServerConfig>& server_fields();
 
 /// The providers of one level: one name, a list in one text, or a list of names and

@@ -1,12 +1,16 @@
 // What the request path counts: of each level, of each model, of the server. Each call is a few
 // relaxed additions; any thread.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "metrics/batch_counts.h"
 #include "metrics/histogram.h"
 
 namespace gradus::metrics {
@@ -44,19 +48,27 @@ const char* to_string(Phase phase);  // queued, running
 
 /// Of one level. What is counted of requests says "a request", of joined runs "a run".
 struct LevelMetrics {
+  /// @param max_batch_size the most samples in a run
+  explicit LevelMetrics(std::uint32_t max_batch_size = 1) : batches(max_batch_size) {}
+
   /// A request got its answer from this level.
   /// @param waited for a run, all attempts; @param ran the run that answered; @param took from
   ///   arrival to the answer
-  void answered(Duration waited, Duration ran, Duration took) {
+  /// @param joining, @param splitting of the time that it ran
+  void answered(Duration waited, Duration ran, Duration took, Duration joining = {},
+                Duration splitting = {}) {
     queue.add(waited);
     run.add(ran);
     latency.add(took);
+    joining_ns.add(static_cast<std::uint64_t>(joining.count()));
+    splitting_ns.add(static_cast<std::uint64_t>(splitting.count()));
   }
   /// A run ended with outputs, whether anybody still waits for them or not.
-  void executed(std::uint32_t of_samples, Duration ran) {
+  void executed(std::uint32_t of_samples, const RunTimes& times) {
     runs.add();
     samples.add(of_samples);
-    busy_ns.add(static_cast<std::uint64_t>(ran.count()));
+    busy_ns.add(static_cast<std::uint64_t>((times.input + times.infer + times.output).count()));
+    batches.add(of_samples, times);
   }
   /// A run ended without outputs, by no fault of its requests.
   void run_failed(Code code, Duration ran) {
@@ -75,6 +87,9 @@ struct LevelMetrics {
   Histogram queue;
   Histogram run;
   Histogram latency;
+  Counter joining_ns;    // of what `run` has
+  Counter splitting_ns;  // the same
+  BatchCounts batches;
   Counter runs;
   Counter samples;
   Counter busy_ns;
@@ -87,9 +102,26 @@ struct LevelMetrics {
 
 /// Of one model: each request ends in one level's `answered` or in one of these.
 struct ModelMetrics {
-  void failed(Code code) { failures.add(code); }
+  /// @param took from arrival; nothing: it was refused at once
+  void failed(Code code, Duration took = {}) {
+    failures.add(code);
+    failed_ns.add(static_cast<std::uint64_t>(std::max(Duration{}, took).count()));
+  }
+  void answered(TimePoint at) {
+    last_answer_.store(at.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  /// Nothing: none yet.
+  std::optional<TimePoint> last_answer() const {
+    const auto at = last_answer_.load(std::memory_order_relaxed);
+    return at == kNever ? std::nullopt : std::optional(TimePoint(Duration(at)));
+  }
 
   FailureCounts failures;
+  Counter failed_ns;
+
+ private:
+  static constexpr auto kNever = Duration::min().count();
+  std::atomic<Duration::rep> last_answer_{kNever};
 };
 
 /// Of requests that named no model that is served.

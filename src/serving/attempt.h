@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "metrics/batch_counts.h"
 #include "serving/level_queue.h"
 #include "serving/model.h"
 #include "serving/request_check.h"
@@ -28,7 +29,7 @@ class Attempt final : public Waiting {
   /// False: nobody waits for it any more, and it is not to be run.
   /// @param run what it leaves when its request is answered otherwise; null: it cannot be ended
   bool begin(TimePoint at, std::shared_ptr<SharedRun> run);
-  void answer(std::vector<Tensor> outputs, Duration run);
+  void answer(std::vector<Tensor> outputs, const metrics::RunTimes& run);
   /// kInvalid: the level cannot take the request, a worse one may. kCancelled: it was ended.
   void failed(const Error& error);
 

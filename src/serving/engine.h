@@ -1,6 +1,7 @@
 // The engine as transports see it: models by name, their state, and inference down the ladder.
 // All calls may come from any thread; only `infer` is on the request path. None waits for a load.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ struct ModelInfo {
   std::vector<std::string> versions;
   std::string version;           // the one asked for
   runtime::Signature signature;  // of the best level that is loaded
+  bool batched = false;          // the first dimension of inputs and outputs is the batch's
+  std::map<std::string, std::vector<std::string>> labels;  // output -> names of its indices
 };
 
 class Engine {

@@ -7,6 +7,7 @@
 #include "batch/batchable.h"
 #include "ladder/events.h"
 #include "ladder/plan.h"
+#include "serving/declared.h"
 #include "serving/status.h"
 
 namespace gradus::serving {
@@ -180,7 +181,7 @@ bool InFlight::try_levels(Attempt& attempt, Admission admission) {
 
 bool InFlight::bind(Attempt& attempt, LevelSlot& slot, std::size_t place) {
   const LevelRuntime& level = *slot.runtime();
-  auto bound = bind_request(request_, level.signature());
+  auto bound = bind_request(request_, level.signature(), model_->config.declared);
   if (!bound) {
     const MutexLock lock(mutex_);
     tried_levels_ |= static_cast<std::uint8_t>(1U << place);
@@ -390,14 +391,19 @@ void InFlight::failed(Attempt& attempt, const Error& error) {
   go_on();
 }
 
-void InFlight::answer(Attempt& attempt, std::vector<Tensor> outputs, Duration run) {
+void InFlight::answer(Attempt& attempt, std::vector<Tensor> outputs,
+                      const metrics::RunTimes& run) {
   if (finished()) return;
   const LevelSlot* slot = nullptr;
   Duration queue{};
+  TimePoint queued{};
+  TimePoint begun{};
   {
     const MutexLock lock(mutex_);
     slot = attempt.slot_;
     queue = queue_;
+    queued = attempt.pushed_at_;
+    begun = attempt.begun_.value_or(queued);
     attempt.run_ = nullptr;
   }
   Response response;
@@ -409,14 +415,22 @@ void InFlight::answer(Attempt& attempt, std::vector<Tensor> outputs, Duration ru
     response.outputs.push_back(
         {slot->runtime()->signature().outputs[attempt.bound_.outputs[i]].name,
          std::move(outputs[i])});
+    NamedTensor& output = response.outputs.back();
+    if (const auto* said = find_declared(model_->config.declared.outputs, output.name)) {
+      output.tensor.shape = client_shape(model_->config.declared, *said, output.tensor.shape);
+    }
   }
   response.origin = {.level = slot->config.level,
                      .level_name = slot->config.name,
                      .variant = slot->config.file,
                      .degraded = model_->ladder.degraded_at(slot->config.level),
                      .queue = queue,
-                     .run = run,
-                     .latency = clock_.now() - request_.arrival};
+                     .run = run.input + run.infer + run.output,
+                     .latency = clock_.now() - request_.arrival,
+                     .queued = queued,
+                     .begun = begun,
+                     .joining = run.input,
+                     .splitting = run.output};
   finish(std::move(response), &attempt);
 }
 
@@ -509,10 +523,12 @@ void InFlight::finish(Result<Response> result, const Attempt* winner) {
   if (result) {
     if (model_->ladder.canary()) model_->shapes.note(request_.inputs);
     const Origin& origin = result->origin;
-    winner->slot_->metrics.answered(origin.queue, origin.run, origin.latency);
+    winner->slot_->metrics.answered(origin.queue, origin.run, origin.latency, origin.joining,
+                                    origin.splitting);
+    model_->metrics.answered(request_.arrival + origin.latency);
     if (winner->hedge_) winner->slot_->metrics.hedge_won();
   } else {
-    model_->metrics.failed(code);
+    model_->metrics.failed(code, clock_.now() - request_.arrival);
   }
   std::exchange(done_, nullptr)(std::move(result));
 }
@@ -523,7 +539,7 @@ bool Attempt::begin(TimePoint at, std::shared_ptr<SharedRun> run) {
   return request_.begin(*this, at, std::move(run));
 }
 
-void Attempt::answer(std::vector<Tensor> outputs, Duration run) {
+void Attempt::answer(std::vector<Tensor> outputs, const metrics::RunTimes& run) {
   request_.answer(*this, std::move(outputs), run);
 }
 

@@ -45,7 +45,7 @@ class InFlight final : public DeadlineTimer::Waiter,
   // Of attempts.
   void evicted(Attempt& attempt, const char* why);
   bool begin(Attempt& attempt, TimePoint at, std::shared_ptr<SharedRun> run);
-  void answer(Attempt& attempt, std::vector<Tensor> outputs, Duration run);
+  void answer(Attempt& attempt, std::vector<Tensor> outputs, const metrics::RunTimes& run);
   void failed(Attempt& attempt, const Error& error);
 
   // One thread at a time goes on; a failure meanwhile makes it look again.

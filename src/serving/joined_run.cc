@@ -61,9 +61,8 @@ class Joiner {
 
 }  // namespace
 
-Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::Padding& padding,
-                                        std::span<const Part> parts,
-                                        std::span<const std::size_t> wanted, runtime::Stop* stop) {
+Result<std::vector<Tensor>> join_inputs(const LevelRuntime& level, const batch::Padding& padding,
+                                        std::span<const Part> parts) {
   Joiner joiner;
   for (std::size_t i = 0; i < level.signature().inputs.size(); ++i) {
     std::vector<const TensorView*> views;
@@ -71,23 +70,35 @@ Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::
     auto added = joiner.add(level.signature().inputs[i].name, std::move(views), padding.pad(i));
     if (!added) return tl::unexpected(added.error());
   }
-  const auto inputs = joiner.join(*level.memory);
-  if (!inputs) return tl::unexpected(inputs.error());
-  auto outputs = level.run(runtime::views_of(*inputs), wanted, stop);
-  if (!outputs) return tl::unexpected(outputs.error());
+  return joiner.join(*level.memory);
+}
 
+Result<std::vector<Outputs>> split_outputs(const LevelRuntime& level, const batch::Padding& padding,
+                                           std::span<const Part> parts,
+                                           std::span<const std::size_t> wanted,
+                                           std::span<const Tensor> outputs) {
   std::vector<batch::Share> shares;
   for (const Part& part : parts) shares.push_back(part.share);
   std::vector<Outputs> answers(parts.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::string& name = level.signature().outputs[wanted[i]].name;
-    auto cut = batch::split(name, (*outputs)[i], shares, padding.tied(wanted[i]));
+    auto cut = batch::split(name, outputs[i], shares, padding.tied(wanted[i]));
     if (!cut) return fail(Code::kUnavailable, cut.error().message);
     for (std::size_t part = 0; part < parts.size(); ++part) {
       answers[part].push_back(std::move((*cut)[part]));
     }
   }
   return answers;
+}
+
+Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::Padding& padding,
+                                        std::span<const Part> parts,
+                                        std::span<const std::size_t> wanted, runtime::Stop* stop) {
+  const auto inputs = join_inputs(level, padding, parts);
+  if (!inputs) return tl::unexpected(inputs.error());
+  const auto outputs = level.run(runtime::views_of(*inputs), wanted, stop);
+  if (!outputs) return tl::unexpected(outputs.error());
+  return split_outputs(level, padding, parts, wanted, *outputs);
 }
 
 Result<Outputs> run_in_parts(const LevelRuntime& level, std::span<const TensorView> inputs,

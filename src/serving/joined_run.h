@@ -18,7 +18,22 @@ struct Part {
   batch::Share share;
 };
 
+/// The level's inputs, each joined of all parts.
 /// @param parts at least one, of one batch::Fit::group
+/// @return kUnavailable: no memory for them
+Result<std::vector<Tensor>> join_inputs(const LevelRuntime& level, const batch::Padding& padding,
+                                        std::span<const Part> parts);
+
+/// Each part's outputs.
+/// @param wanted indices of the level's outputs, which are `outputs`
+/// @return kUnavailable: they do not follow the batch
+Result<std::vector<std::vector<Tensor>>> split_outputs(const LevelRuntime& level,
+                                                       const batch::Padding& padding,
+                                                       std::span<const Part> parts,
+                                                       std::span<const std::size_t> wanted,
+                                                       std::span<const Tensor> outputs);
+
+/// Both, and the run between them.
 /// @param wanted indices of the level's outputs
 /// @param stop as Backend::run
 /// @return each part's outputs; errors as LevelRuntime::run, and kUnavailable for outputs that do

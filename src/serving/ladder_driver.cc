@@ -12,6 +12,7 @@ namespace gradus::serving {
 namespace {
 
 constexpr std::size_t kMovesKept = 100;
+constexpr std::string_view kByOperator = "by an operator";  // and why, after a colon
 
 ladder::State make_ladder(const std::string& model, const config::ModelConfig& config,
                           TimePoint start) {
@@ -275,9 +276,9 @@ Result<void> LadderDriver::disable(int level, const std::string& reason) {
       if (!done) return std::nullopt;
       disabled_[*index] = what_is(*index);
     }
-    return ladder::step(state_,
-                        ladder::LeftOut{level, clock_.now(), ladder::LeftOut::Why::kDisabled,
-                                        "by an operator" + (reason.empty() ? "" : ": " + reason)});
+    return ladder::step(
+        state_, ladder::LeftOut{level, clock_.now(), ladder::LeftOut::Why::kDisabled,
+                                std::string(kByOperator) + (reason.empty() ? "" : ": " + reason)});
   });
   return done;
 }
@@ -315,6 +316,38 @@ Result<void> LadderDriver::enable(int level) {
 bool LadderDriver::disabled(int level) const {
   const MutexLock lock(mutex_);
   return disabled_[ladder::index_of(state_, level)].has_value();
+}
+
+void LadderDriver::inherit(const LadderDriver& other) {
+  struct Told {
+    int level;
+    std::string reason;
+    std::optional<TimePoint> pinned_until;  // nothing: disabled
+  };
+  std::vector<Told> all;
+  {
+    const MutexLock lock(other.mutex_);
+    for (std::size_t i = 0; i < other.disabled_.size(); ++i) {
+      const ladder::LevelState& level = other.state_.levels[i];
+      const std::size_t why = std::min(kByOperator.size() + 2, level.reason.size());
+      if (other.disabled_[i]) all.push_back({level.number, level.reason.substr(why), std::nullopt});
+    }
+    if (const auto& pin = other.state_.pin; pin && clock_.now() < pin->until) {
+      all.push_back({other.state_.levels[pin->level].number, pin->reason, pin->until});
+    }
+  }
+  for (const Told& told : all) {
+    std::optional<Duration> left;
+    if (told.pinned_until && *told.pinned_until != TimePoint::max()) {
+      left = *told.pinned_until - clock_.now();
+    }
+    const auto done =
+        told.pinned_until ? pin(told.level, left, told.reason) : disable(told.level, told.reason);
+    if (!done) {
+      log::warning("model '" + model_ +
+                   "' was loaded anew without what an operator wanted: " + done.error().message);
+    }
+  }
 }
 
 bool LadderDriver::wants_probe(int level) const {

@@ -94,6 +94,9 @@ class LadderDriver {
   Result<void> enable(int level);
   /// By an operator.
   bool disabled(int level) const;
+  /// What an operator told the ladder that this one takes the place of: its pin, as long as it
+  /// would have lasted, and what he disabled. What makes no sense here is left out, and logged.
+  void inherit(const LadderDriver& other);
 
   // For people.
   TimePoint now() const { return clock_.now(); }

@@ -3,20 +3,21 @@
 #pragma once
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "config/server_config.h"
 #include "metrics/values.h"
+#include "serving/catalog.h"
 #include "serving/deadline_timer.h"
 #include "serving/engine.h"
+#include "serving/janitor.h"
 #include "serving/lanes.h"
 #include "serving/level_loader.h"
-#include "serving/model.h"
+#include "serving/loaders.h"
+#include "serving/model_manager.h"
 #include "serving/observer.h"
 #include "serving/prober.h"
 #include "serving/repository.h"
@@ -36,16 +37,20 @@ class LadderEngine final : public Engine {
     std::function<Result<std::string>(const config::ModelConfig&, const ModelInfo&)> describe;
   };
 
-  /// Returns at once; the folders' models load in the background.
+  /// Returns at once; models load in the background.
+  /// @param folders what is there now
+  /// @param repository where models are looked for later; nothing: none can be loaded
+  /// @param server its mode, and what is loaded at the start
   /// @param memory for joined requests; where levels are isolated, the one that their workers map
-  LadderEngine(std::vector<ModelFolder> folders, LoadFn load, Options options, const Clock& clock,
+  LadderEngine(std::vector<ModelFolder> folders, std::optional<Repository> repository,
+               const config::ServerConfig& server, LoadFn load, Options options, const Clock& clock,
                worker::SharedPool& memory);
   /// Waits for loads and runs that are under way.
   ~LadderEngine() override;
 
   /// From now on not ready; everything is still answered.
   void begin_drain() { draining_ = true; }
-  bool loading() const;
+  bool loading() const { return catalog_.loading(); }
   /// How many have been asked for so far.
   std::uint64_t inferences() const { return inferences_.load(std::memory_order_relaxed); }
 
@@ -69,42 +74,24 @@ class LadderEngine final : public Engine {
   Ticket infer(Request request, Done done) override;
 
  private:
-  struct Load {
-    Model* model;
-    LevelSlot* slot;
-  };
-
-  Result<std::shared_ptr<Model>> find(std::string_view model, std::string_view version) const;
-  void load_all(bool on_gpu);
-  bool may_come_late(const Load& load) const;
-  void retry_until_stopped();
-  Loading loading_with() { return {load_, workers_.get(), lanes_, queue_limits_, memory_, clock_}; }
+  std::shared_ptr<Model> make(const ModelFolder& folder, const ModelVersion& version);
 
   const Clock& clock_;
   const LoadFn load_;
-  const std::function<Result<std::string>(const config::ModelConfig&, const ModelInfo&)> describe_;
+  const Options options_;
   std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> inferences_{0};
   metrics::ServerMetrics metrics_;
 
-  // Fixed after construction, so that requests need no lock to find a model.
-  std::map<std::string, std::shared_ptr<Model>, std::less<>> models_;
-  std::map<std::string, std::string, std::less<>> broken_;  // name -> why
-
+  // Each uses those before it.
   DeadlineTimer timer_;
   const std::unique_ptr<Workers> workers_;  // null: every level runs in this process
-  worker::SharedPool& memory_;
-  const batch::QueueLimits queue_limits_;
   Lanes lanes_;
+  Janitor janitor_;
   Prober prober_;
-
-  Mutex loads_mutex_;
-  std::vector<Load> cpu_loads_ GUARDED_BY(loads_mutex_);  // taken from the back, quickest last
-  std::vector<Load> gpu_loads_ GUARDED_BY(loads_mutex_);
-  std::vector<Load> late_ GUARDED_BY(loads_mutex_);  // isolated ones that failed; tried again
-  bool stopping_ GUARDED_BY(loads_mutex_) = false;
-  CondVar stop_;
-  std::vector<std::jthread> loaders_;
+  Catalog catalog_;
+  Loaders loaders_;
+  ModelManager manager_;
 };
 
 }  // namespace gradus::serving

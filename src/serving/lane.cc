@@ -45,6 +45,23 @@ LevelQueue& Lane::open(LevelQueue::Options options) {
   return *queues_.back();
 }
 
+void Lane::close(LevelQueue& queue) {
+  std::vector<std::shared_ptr<Waiting>> unrun;  // these end outside the lock
+  std::function<void()> probe;
+  std::unique_ptr<LevelQueue> closed;
+  const MutexLock lock(mutex_);
+  for (batch::Entry* const entry : queue.queue_.drain()) {
+    unrun.push_back(queue.forget(static_cast<Waiting&>(*entry)));
+  }
+  if (queue.probe_) --probes_;
+  probe = std::exchange(queue.probe_, nullptr);
+  queue.closing_ = true;
+  while (queue.running_ > 0) closed_.wait(mutex_);
+  const auto place = std::ranges::find(queues_, &queue, &std::unique_ptr<LevelQueue>::get);
+  closed = std::move(*place);
+  queues_.erase(place);
+}
+
 void Lane::wake_one() {
   if (sleeping_ > 0) ready_.notify_one();
 }

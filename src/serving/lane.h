@@ -28,8 +28,11 @@ class Lane {
   /// whoever owns several, before the first of them ends: what fails on one goes on to another.
   void stop();
 
-  /// A level's queue; lives as long as the lane. Any thread.
+  /// A level's queue. Any thread.
   LevelQueue& open(LevelQueue::Options options);
+  /// The queue is gone when this returns: what waits in it is destroyed unrun, what runs is waited
+  /// for. Any thread but the lane's.
+  void close(LevelQueue& queue);
 
   std::uint32_t instances() const { return instances_; }
 
@@ -57,6 +60,7 @@ class Lane {
   const Clock& clock_;
   Mutex mutex_;  // of the queues' state too
   CondVar ready_;
+  CondVar closed_;  // a queue that is to be closed runs nothing any more
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::uint32_t sleeping_ GUARDED_BY(mutex_) = 0;  // threads that wait for something to do
   std::uint32_t running_ GUARDED_BY(mutex_) = 0;

@@ -15,18 +15,22 @@ class Lanes {
  public:
   /// @param cpus usable CPUs, >= 1
   Lanes(int cpus, const Clock& clock);
-  /// Stops all lanes before it ends the first.
+  /// stop().
   ~Lanes();
 
-  /// Any thread. The lane lives as long as this object.
-  Lane& lane_for(const std::string& model, const config::LevelConfig& level, bool on_gpu);
+  /// Lane::stop() of all; lanes that come later run as ever.
+  void stop();
+
+  /// Any thread. A lane of its own lives as long as somebody holds it.
+  std::shared_ptr<Lane> lane_for(const std::string& model, const config::LevelConfig& level,
+                                 bool on_gpu);
 
  private:
   const int cpus_;
   const Clock& clock_;
-  Lane shared_cpu_;
+  const std::shared_ptr<Lane> shared_cpu_;
   Mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> own_ GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<Lane>> own_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gradus::serving

@@ -28,30 +28,35 @@ void tell_people(const Model& model, const LevelSlot& slot, std::size_t living, 
 }
 
 // The level may be published already, or be about to be: its loader looks at `gone` once more.
-worker::LevelHooks hooks_of(Model& model, LevelSlot& slot, const std::shared_ptr<Watch>& watch,
-                            std::size_t device) {
-  const auto lost = [&model, &slot, watch, device](const worker::Loss& loss) {
+worker::LevelHooks hooks_of(const std::weak_ptr<Model>& weak, LevelSlot& slot,
+                            const std::shared_ptr<Watch>& watch, std::size_t device) {
+  const auto lost = [weak, &slot, watch, device](const worker::Loss& loss) {
+    const std::shared_ptr<Model> model = weak.lock();
+    if (model == nullptr) return;
     const MutexLock one_at_a_time(watch->mutex);
     const std::size_t living = watch->roster->set_living(device, false);
-    if (living > 0) return tell_people(model, slot, living, watch->devices, loss.text);
+    if (living > 0) return tell_people(*model, slot, living, watch->devices, loss.text);
     slot.gone = true;
-    if (slot.runtime() != nullptr) model.ladder.level_lost(slot.config.level, loss.text);
+    if (slot.runtime() != nullptr) model->ladder.level_lost(slot.config.level, loss.text);
   };
-  const auto back = [&model, &slot, watch, device] {
+  const auto back = [weak, &slot, watch, device] {
+    const std::shared_ptr<Model> model = weak.lock();
+    if (model == nullptr) return;
     const MutexLock one_at_a_time(watch->mutex);
     const std::size_t living = watch->roster->set_living(device, true);
-    if (watch->devices > 1) tell_people(model, slot, living, watch->devices, "one is back");
+    if (watch->devices > 1) tell_people(*model, slot, living, watch->devices, "one is back");
     if (!slot.gone.exchange(false)) return;
-    if (slot.runtime() != nullptr) model.ladder.level_ready(slot.config.level);
+    if (slot.runtime() != nullptr) model->ladder.level_ready(slot.config.level);
   };
   return {.lost = lost, .back = back};
 }
 
 }  // namespace
 
-Result<runtime::Loaded> load_on_devices(Model& model, LevelSlot& slot, const Loading& with) {
+Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, LevelSlot& slot,
+                                        const Loading& with) {
   const config::LevelConfig& level = slot.config;
-  runtime::LoadSpec spec{.file = model.files / level.file,
+  runtime::LoadSpec spec{.file = model->files / level.file,
                          .providers = level.providers,
                          .device_ids = level.device_ids,
                          .threads = level.threads,
@@ -86,7 +91,7 @@ Result<runtime::Loaded> load_on_devices(Model& model, LevelSlot& slot, const Loa
   if (!all) return fail(Code::kUnavailable, failures);
   auto group = std::make_unique<DeviceGroup>(watch->roster, std::move(members));
   if (!failures.empty()) {
-    tell_people(model, slot, watch->roster->living(), devices, failures);
+    tell_people(*model, slot, watch->roster->living(), devices, failures);
   }
   all->backend = std::move(group);
   return all;

@@ -10,7 +10,8 @@ namespace gradus::serving {
 /// Loads the level on every device that it names, one after the other. It is up when one of
 /// them is; what the others failed for is logged.
 /// An isolated level hears of its workers' losses from then on: of its last device's the ladder is
-/// told, of any other one people are. `model` must outlive the workers.
-Result<runtime::Loaded> load_on_devices(Model& model, LevelSlot& slot, const Loading& with);
+/// told, of any other one people are; as long as the model lives.
+Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, LevelSlot& slot,
+                                        const Loading& with);
 
 }  // namespace gradus::serving

@@ -12,11 +12,13 @@
 #include "config/model_config.h"
 #include "config/provider_names.h"
 #include "runtime/sample_inputs.h"
+#include "serving/declared.h"
 #include "serving/learn_joining.h"
 #include "serving/left_out.h"
 #include "serving/level_devices.h"
 #include "serving/level_run.h"
 #include "serving/status.h"
+#include "serving/warmup.h"
 
 namespace gradus::serving {
 namespace {
@@ -37,8 +39,8 @@ Result<Duration> timed_run(const LevelRuntime& level, const Clock& clock) {
   return clock.now() - begun;
 }
 
-Result<std::unique_ptr<LevelRuntime>> load_runtime(Model& model, LevelSlot& slot,
-                                                   const Loading& with) {
+Result<std::unique_ptr<LevelRuntime>> load_runtime(const std::shared_ptr<Model>& model,
+                                                   LevelSlot& slot, const Loading& with) {
   auto loaded = load_on_devices(model, slot, with);
   if (!loaded) return tl::unexpected(loaded.error());
   slot.set_note(runtime::failures_text(loaded->failures));  // of better providers, if any
@@ -129,8 +131,8 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
   if (!level.padding) rules.preferred_sizes.clear();
   batch::QueueLimits limits = with.limits;
   if (model.config.max_queue_size > 0) limits.entries = model.config.max_queue_size;
-  Lane& lane = with.lanes.lane_for(model.name, config, level.on_gpu);
-  level.queue = &lane.open(
+  auto lane = with.lanes.lane_for(model.name, config, level.on_gpu);
+  LevelQueue& queue = lane->open(
       {.level = config.level,
        .limits = limits,
        .rules = std::move(rules),
@@ -143,6 +145,7 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
        .run = [&model, &slot, &clock = with.clock](const Batch& batch, const Ended& ended) {
          run_on_level(model, slot, batch, ended, clock);
        }});
+  level.queue = OpenQueue(std::move(lane), queue);
   batch::Fit fit;
   if (level.padding) fit = batch::fit(*level.padding, level.sample_views, level.all_outputs());
   level.sample_kind = size_of(fit, level.sample_views);
@@ -238,9 +241,13 @@ Verdict judge(const Model& model, const LevelSlot& slot, const LevelRuntime& lev
   return verdict;
 }
 
-Result<void> bring_up(Model& model, LevelSlot& slot, const Loading& with) {
-  auto runtime = load_runtime(model, slot, with);
+Result<void> bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
+  Model& model = *shared;
+  auto runtime = load_runtime(shared, slot, with);
   if (!runtime) return tl::unexpected(runtime.error());
+  if (auto why = contradiction(model.config.declared, (*runtime)->signature()); !why.empty()) {
+    return fail(Code::kInvalid, std::move(why));
+  }
   if (config::is_gpu_level(slot.config)) {
     // Its first runs may hang, and then the CPU levels must not stand in line behind it.
     for (int left; (left = model.cpu_loading) > 0;) model.cpu_loading.wait(left);
@@ -248,6 +255,7 @@ Result<void> bring_up(Model& model, LevelSlot& slot, const Loading& with) {
   const MutexLock turn(model.arrival);
   if (const auto warm = warm_up(model, **runtime, slot.config.device_ids.size()); !warm)
     return warm;
+  if (const auto warm = run_warmup(**runtime, model.config); !warm) return warm;
   join_requests(model, slot, **runtime);
   open_queue(model, slot, **runtime, with);
   if (const auto what = difference_to_better(model, slot, **runtime); !what.empty()) {
@@ -272,22 +280,27 @@ Result<void> bring_up(Model& model, LevelSlot& slot, const Loading& with) {
 
 }  // namespace
 
-void load_level(Model& model, LevelSlot& slot, const Loading& with) {
+void load_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
+  Model& model = *shared;
   const int level = slot.config.level;
   if (slot.config.providers.empty()) {  // the operator does not want what could run it
     model.ladder.level_left_out(level, ladder::LeftOut::Why::kDisabled,
                                 config::exclusion_reason(slot.config));
-  } else if (const auto up = bring_up(model, slot, with); !up) {
+  } else if (const auto up = bring_up(shared, slot, with); !up) {
     model.ladder.level_lost(level, up.error().message);
   }
   if (end_loading(model, slot)) {
     log::write(model.ladder.can_answer() ? log::Severity::kInfo : log::Severity::kError,
                summary_line(model));
+    for (const std::string& note : model.config.notes) {
+      log::info("model '" + model.name + "': " + note);
+    }
   }
 }
 
-bool retry_level(Model& model, LevelSlot& slot, const Loading& with) {
-  if (const auto up = bring_up(model, slot, with); !up) {
+bool retry_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
+  Model& model = *shared;
+  if (const auto up = bring_up(shared, slot, with); !up) {
     model.ladder.level_lost(slot.config.level, up.error().message);
     return false;
   }

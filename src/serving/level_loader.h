@@ -29,12 +29,12 @@ struct Loading {
 /// (docs/adr/0003-levels-left-out.md), and tells the model's ladder what came of it. When it was
 /// the model's last level to come up or fail, logs which level serves and why.
 /// An isolated level whose worker is lost, now or later, is lost to the ladder, and ready again
-/// when it is back: `model` must outlive the workers.
-void load_level(Model& model, LevelSlot& slot, const Loading& with);
+/// when it is back, as long as the model lives.
+void load_level(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
 
 /// Tries once more to bring up a level that could not: its device may have appeared since. False:
 /// it still cannot, and the ladder has the reason.
-bool retry_level(Model& model, LevelSlot& slot, const Loading& with);
+bool retry_level(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
 
 /// `slot` is not loaded any more, or not at all. True: it was the model's last.
 bool end_loading(Model& model, const LevelSlot& slot);

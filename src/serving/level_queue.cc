@@ -270,6 +270,7 @@ std::size_t LevelQueue::begin(Duration cost, TimePoint now) {
 void LevelQueue::end(std::size_t seat) {
   --running_;
   lane_.free_seat(seat);
+  if (closing_ && running_ == 0) lane_.closed_.notify_all();
   if (lane_.waiting_ > 0 || lane_.probes_ > 0) lane_.wake_one();
 }
 
@@ -368,6 +369,10 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
                               .backlog = static_cast<double>(queue_.size()),
                               .instances = lane_.instances_,
                               .runs = std::span(runs, requests > 1 ? 2 : 1)});
+}
+
+OpenQueue::~OpenQueue() {
+  if (queue_ != nullptr) lane_->close(*queue_);
 }
 
 LevelQueue::Load LevelQueue::load() const {

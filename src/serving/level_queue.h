@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -173,6 +174,7 @@ class LevelQueue {
   std::function<void()> probe_;
   TimePoint tried_at_{};       // what was too late by the estimates, last time
   std::uint32_t running_ = 0;  // of the lane's instances
+  bool closing_ = false;       // somebody waits until that is 0
   double busy_ = 0;            // instances that it keeps busy, of late
   TimePoint busy_at_{};
   struct Warm {
@@ -183,6 +185,30 @@ class LevelQueue {
   std::vector<Warm> warm_;           // ascending by length
   ladder::Size typical_{};           // of the latest request …
   std::int64_t typical_length_ = 0;  // … and its padded length
+};
+
+/// A level's queue as its owner holds it: open as long as this lives. Its end waits for runs that
+/// are under way, and must not come on a thread of the lane.
+class OpenQueue {
+ public:
+  OpenQueue() = default;
+  OpenQueue(std::shared_ptr<Lane> lane, LevelQueue& queue)
+      : lane_(std::move(lane)), queue_(&queue) {}
+  OpenQueue(OpenQueue&& other) noexcept
+      : lane_(std::move(other.lane_)), queue_(std::exchange(other.queue_, nullptr)) {}
+  OpenQueue& operator=(OpenQueue&& other) noexcept {
+    std::swap(lane_, other.lane_);
+    std::swap(queue_, other.queue_);
+    return *this;
+  }
+  ~OpenQueue();
+
+  LevelQueue* operator->() const { return queue_; }
+  LevelQueue& operator*() const { return *queue_; }
+
+ private:
+  std::shared_ptr<Lane> lane_;
+  LevelQueue* queue_ = nullptr;
 };
 
 }  // namespace gradus::serving

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/batch_counts.h"
 #include "runtime/fault_class.h"
+#include "runtime/sample_inputs.h"
 #include "serving/attempt.h"
 #include "serving/joined_run.h"
 #include "serving/shared_run.h"
@@ -16,16 +18,37 @@ namespace {
 using Outputs = std::vector<Tensor>;                    // of one request
 using Members = std::vector<std::shared_ptr<Attempt>>;  // of one run
 
-Result<std::vector<Outputs>> run(const LevelSlot& slot, const LevelRuntime& level,
-                                 const Members& members, runtime::Stop* stop) {
-  const BoundRequest& first = members.front()->bound();
-  if (members.size() > 1) {
-    std::vector<Part> parts;
-    for (const auto& member : members) {
-      parts.push_back({member->bound().inputs, {member->samples, member->length}});
-    }
-    return run_joined(level, *level.padding, parts, first.outputs, stop);
+// What the ladder, the estimates and the requests are told of a run.
+struct Told {
+  TimePoint begun;
+  TimePoint joined;  // its inputs …
+  TimePoint ran;     // … and the run itself, before its outputs are given back
+  TimePoint over;
+  Duration queue;  // the shortest wait
+  ladder::Size size;
+
+  metrics::RunTimes times() const { return {joined - begun, ran - joined, over - ran}; }
+};
+
+Result<std::vector<Outputs>> run_together(const LevelRuntime& level, const Members& members,
+                                          runtime::Stop* stop, const Clock& clock, Told& told) {
+  const std::vector<std::size_t>& wanted = members.front()->bound().outputs;
+  std::vector<Part> parts;
+  for (const auto& member : members) {
+    parts.push_back({member->bound().inputs, {member->samples, member->length}});
   }
+  const auto inputs = join_inputs(level, *level.padding, parts);
+  if (!inputs) return tl::unexpected(inputs.error());
+  told.joined = clock.now();
+  const auto outputs = level.run(runtime::views_of(*inputs), wanted, stop);
+  if (!outputs) return tl::unexpected(outputs.error());
+  told.ran = clock.now();
+  return split_outputs(level, *level.padding, parts, wanted, *outputs);
+}
+
+Result<std::vector<Outputs>> run_alone(const LevelSlot& slot, const LevelRuntime& level,
+                                       const Members& members, runtime::Stop* stop) {
+  const BoundRequest& first = members.front()->bound();
   const std::uint32_t most = slot.config.max_batch_size;
   const std::uint32_t samples = members.front()->samples;
   auto outputs = level.padding && most > 1 && samples > most
@@ -36,14 +59,6 @@ Result<std::vector<Outputs>> run(const LevelSlot& slot, const LevelRuntime& leve
   answers.push_back(std::move(*outputs));
   return answers;
 }
-
-/// What the ladder and the estimates are told of a run.
-struct Told {
-  TimePoint begun;
-  TimePoint over;
-  Duration queue;  // the shortest wait
-  ladder::Size size;
-};
 
 void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* error,
           const Ended& ended) {
@@ -62,7 +77,7 @@ void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* err
                                       .ok = error == nullptr || stopped,
                                       .bucket = run.size.shape ^ run.size.samples});
   }
-  if (error == nullptr) slot.metrics.executed(run.size.samples, took);
+  if (error == nullptr) slot.metrics.executed(run.size.samples, run.times());
   if (error != nullptr && !stopped) slot.metrics.run_failed(error->code, took);
   ended(Ran{.size = run.size,
             .run = took,
@@ -78,7 +93,7 @@ void run_members(Model& model, LevelSlot& slot, Members members, std::int64_t lo
                  const Ended& ended, const Clock& clock) {
   const LevelRuntime& level = *slot.runtime();
   const auto shared = quick ? nullptr : std::make_shared<SharedRun>(members.size());
-  Told told{.begun = clock.now(), .over = {}, .queue = Duration::max(), .size = {}};
+  Told told{.begun = clock.now(), .queue = Duration::max()};
   std::erase_if(members, [&](const auto& member) {
     const bool wanted = member->begin(told.begun, shared);
     if (!wanted && shared) shared->leave();
@@ -90,8 +105,12 @@ void run_members(Model& model, LevelSlot& slot, Members members, std::int64_t lo
     told.queue = std::min(told.queue, told.begun - member->queued_at);
     samples += member->samples;
   }
-  auto answers = run(slot, level, members, shared ? &shared->stop() : nullptr);
+  runtime::Stop* const stop = shared ? &shared->stop() : nullptr;
+  told.joined = told.begun;
+  auto answers = members.size() > 1 ? run_together(level, members, stop, clock, told)
+                                    : run_alone(slot, level, members, stop);
   told.over = clock.now();
+  if (members.size() == 1) told.ran = told.over;
 
   const bool refused = !answers && answers.error().code == Code::kInvalid;
   if (refused && members.size() > 1) {  // whose fault it is, each by itself will tell
@@ -105,7 +124,7 @@ void run_members(Model& model, LevelSlot& slot, Members members, std::int64_t lo
   tell(model, slot, told, answers ? nullptr : &answers.error(), ended);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (answers) {
-      members[i]->answer(std::move((*answers)[i]), told.over - told.begun);
+      members[i]->answer(std::move((*answers)[i]), told.times());
     } else {
       members[i]->failed(answers.error());
     }

@@ -67,11 +67,11 @@ metrics::ModelView view_of(const Model& model) {
 }  // namespace
 
 metrics::View metrics_view(const metrics::ServerMetrics& values,
-                           const std::map<std::string, std::shared_ptr<Model>, std::less<>>& models,
+                           const std::vector<std::shared_ptr<Model>>& models,
                            const Workers* workers) {
   metrics::View view;
   view.values = &values;
-  for (const auto& [name, model] : models) view.models.push_back(view_of(*model));
+  for (const auto& model : models) view.models.push_back(view_of(*model));
   if (workers != nullptr) {
     for (const worker::WorkerStatus& worker : workers->all()) {
       view.workers.push_back(

@@ -1,9 +1,8 @@
 // What a scrape of the metrics is shown: the counted values, beside how ladders, queues and workers
 // stand at that moment.
 #pragma once
-#include <map>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "metrics/exposition.h"
 #include "serving/model.h"
@@ -15,7 +14,7 @@ namespace gradus::serving {
 /// every request.
 /// @param workers null: every level runs in this process
 metrics::View metrics_view(const metrics::ServerMetrics& values,
-                           const std::map<std::string, std::shared_ptr<Model>, std::less<>>& models,
+                           const std::vector<std::shared_ptr<Model>>& models,
                            const Workers* workers);
 
 }  // namespace gradus::serving

@@ -28,7 +28,6 @@ namespace gradus::serving {
 struct LevelRuntime {
   std::unique_ptr<runtime::Backend> backend;
   worker::SharedPool* memory = nullptr;   // for joined tensors; outlives the level
-  LevelQueue* queue = nullptr;            // never null once published; owned by its lane
   std::optional<batch::Padding> padding;  // requests may be joined; nothing: each runs alone
   bool on_gpu = false;
   std::string provider_used;
@@ -37,6 +36,7 @@ struct LevelRuntime {
   std::vector<TensorView> sample_views;
   ladder::Size sample_kind;  // what the estimates know the sample's run by
   OutputContract contract;
+  OpenQueue queue;  // last: what runs uses the rest
 
   const runtime::Signature& signature() const { return backend->signature(); }
   /// As Backend::run, and holds the outputs to the contract.
@@ -53,7 +53,8 @@ struct LevelRuntime {
 /// elsewhere.
 class LevelSlot {
  public:
-  explicit LevelSlot(config::LevelConfig level) : config(std::move(level)) {}
+  explicit LevelSlot(config::LevelConfig level)
+      : config(std::move(level)), metrics(config.max_batch_size) {}
 
   const config::LevelConfig config;
 
@@ -106,9 +107,12 @@ class Model {
 
   LevelSlot* slot(int level) const;  // null: no such level
 
-  std::atomic<int> loading;      // levels that have neither come up nor failed yet …
-  std::atomic<int> cpu_loading;  // … of those that no GPU provider may run
-  Mutex arrival;                 // loader threads take turns to warm and measure levels
+  std::atomic<bool> comes{false};    // it does not take requests yet: another one does
+  std::atomic<bool> leaves{false};   // nobody finds it any more: no more of it needs to be loaded
+  std::shared_ptr<const void> keep;  // its files, where they are not the repository's
+  std::atomic<int> loading;          // levels that have neither come up nor failed yet …
+  std::atomic<int> cpu_loading;      // … of those that no GPU provider may run
+  Mutex arrival;                     // loader threads take turns to warm and measure levels
   std::int64_t sample_size GUARDED_BY(arrival) = 0;  // runtime::sample_inputs; 0: not found yet
 };
 

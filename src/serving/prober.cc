@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <iterator>
 #include <utility>
 
 #include "runtime/sample_inputs.h"
@@ -58,8 +59,8 @@ Prober::~Prober() {
 }
 
 void Prober::watch(const std::shared_ptr<Model>& model) {
-  for (const auto& slot : model->levels) watched_.push_back({model, slot.get(), {}});
-  if (observer_) seen_.push_back({model, ModelWatch(model->name, model->config)});
+  const MutexLock lock(mutex_);
+  new_.push_back(model);
 }
 
 void Prober::start() {
@@ -67,13 +68,27 @@ void Prober::start() {
     const MutexLock lock(mutex_);
     while (!stopping_) {
       mutex_.unlock();
+      take_new();
       round();
-      if (observer_) tell_changes();
       mutex_.lock();
       if (!stopping_) stop_.wait_for(mutex_, kRound);
     }
   });
   pthread_setname_np(thread_.native_handle(), "prober");
+}
+
+void Prober::take_new() {
+  std::vector<std::weak_ptr<Model>> fresh;
+  {
+    const MutexLock lock(mutex_);
+    fresh.swap(new_);
+  }
+  for (auto& weak : fresh) {
+    const auto model = weak.lock();
+    if (model == nullptr) continue;
+    watched_.push_back({std::move(weak), std::vector<TimePoint>(model->levels.size()),
+                        ModelWatch(model->name, model->config)});
+  }
 }
 
 void Prober::tell(std::vector<Event> events) const {
@@ -83,26 +98,30 @@ void Prober::tell(std::vector<Event> events) const {
   }
 }
 
-void Prober::tell_changes() {
-  for (Seen& seen : seen_) tell(seen.watch.look(seen.model->ladder.standing(), clock_.now()));
-  if (workers_ != nullptr) tell(workers_watch_.look(workers_->all()));
+void Prober::round() {
+  for (auto at = watched_.begin(); at != watched_.end();) {
+    const auto model = at->model.lock();
+    const bool goes = model == nullptr || model->leaves;
+    if (!goes) probe_levels(model, at->next);
+    if (observer_ && (goes || !model->comes)) {
+      tell(goes ? at->watch.end() : at->watch.look(model->ladder.standing(), clock_.now()));
+    }
+    at = goes ? watched_.erase(at) : std::next(at);
+  }
+  if (observer_ && workers_ != nullptr) tell(workers_watch_.look(workers_->all()));
 }
 
-void Prober::round() {
-  for (Watched& watched : watched_) {
-    Model& model = *watched.model;
-    LevelSlot& slot = *watched.slot;
-    if (&slot == model.levels.front().get()) {
-      predict(model, clock_.now());
-      model.ladder.tick();
-    }
+void Prober::probe_levels(const std::shared_ptr<Model>& model, std::vector<TimePoint>& next) {
+  predict(*model, clock_.now());
+  model->ladder.tick();
+  for (std::size_t i = 0; i < model->levels.size(); ++i) {
+    LevelSlot& slot = *model->levels[i];
     const TimePoint now = clock_.now();
-    if (slot.runtime() == nullptr || slot.gone || slot.differs || now < watched.next) continue;
-    if (slot.probing || !model.ladder.wants_probe(slot.config.level)) continue;
+    if (slot.runtime() == nullptr || slot.gone || slot.differs || now < next[i]) continue;
+    if (slot.probing || !model->ladder.wants_probe(slot.config.level)) continue;
     slot.probing = true;
-    watched.next = now + model.config.policy.probe_every;
-    slot.runtime()->queue->probe(
-        [shared = watched.model, &slot, &clock = clock_] { probe(*shared, slot, clock); });
+    next[i] = now + model->config.policy.probe_every;
+    slot.runtime()->queue->probe([model, &slot, &clock = clock_] { probe(*model, slot, clock); });
   }
 }
 

@@ -2,6 +2,7 @@
 // small real inferences the levels about which something depends on how they do, so that the way
 // back up is proven first. Looks at how models and workers stand, and tells what began or ended.
 #pragma once
+#include <list>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -22,35 +23,31 @@ class Prober {
   Prober(const Clock& clock, const Workers* workers, Observer observer);
   ~Prober();
 
-  /// Before start().
+  /// Any thread. Until the model ends; what lasts of it then is over.
   void watch(const std::shared_ptr<Model>& model);
   void start();
 
  private:
   struct Watched {
-    std::shared_ptr<Model> model;
-    LevelSlot* slot;
-    TimePoint next;  // no probe before
-  };
-
-  struct Seen {
-    std::shared_ptr<Model> model;
+    std::weak_ptr<Model> model;
+    std::vector<TimePoint> next;  // of each level: no probe before
     ModelWatch watch;
   };
 
+  void take_new();
   void round();
-  void tell_changes();
+  void probe_levels(const std::shared_ptr<Model>& model, std::vector<TimePoint>& next);
   void tell(std::vector<Event> events) const;
 
   const Clock& clock_;
   const Workers* const workers_;
   const Observer observer_;
-  std::vector<Watched> watched_;  // the prober's thread only, once started
-  std::vector<Seen> seen_;        // as watched_
-  WorkersWatch workers_watch_;    // the prober's thread only
+  std::list<Watched> watched_;  // the prober's thread only
+  WorkersWatch workers_watch_;  // the prober's thread only
   Mutex mutex_;
   CondVar stop_;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<std::weak_ptr<Model>> new_ GUARDED_BY(mutex_);
   std::jthread thread_;
 };
 

@@ -35,9 +35,13 @@ struct Origin {
   std::string level_name;
   std::string variant;  // the level's file
   bool degraded = false;
-  Duration queue{};    // waiting for a run, all attempts
-  Duration run{};      // in the runtime, the attempt that answered
-  Duration latency{};  // from arrival to the answer
+  Duration queue{};      // waiting for a run, all attempts
+  Duration run{};        // in the runtime, the attempt that answered
+  Duration latency{};    // from arrival to the answer
+  TimePoint queued{};    // when the attempt that answered began to wait
+  TimePoint begun{};     // and to run
+  Duration joining{};    // of `run`: before the runtime had it …
+  Duration splitting{};  // … and after
 };
 
 struct Response {

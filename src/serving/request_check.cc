@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "serving/declared.h"
+
 namespace gradus::serving {
 namespace {
 
@@ -16,6 +18,13 @@ std::string names_of(const std::vector<Named>& list) {
   return text;
 }
 
+bool fits(const Shape& shape, const Shape& pattern) {
+  return shape.size() == pattern.size() &&
+         std::equal(shape.begin(), shape.end(), pattern.begin(),
+                    [](std::int64_t got, std::int64_t want) { return want < 0 || got == want; });
+}
+
+/// @param spec as clients see it
 Result<void> check_input(const NamedView& input, const runtime::TensorSpec& spec) {
   const std::string who = "input '" + input.name + "' ";
   if (input.tensor.dtype != spec.dtype) {
@@ -24,11 +33,7 @@ Result<void> check_input(const NamedView& input, const runtime::TensorSpec& spec
                                     std::string(dtype_name(spec.dtype)));
   }
   const Shape& shape = input.tensor.shape;
-  const bool fits =
-      shape.size() == spec.shape.size() &&
-      std::equal(shape.begin(), shape.end(), spec.shape.begin(),
-                 [](std::int64_t got, std::int64_t want) { return want < 0 || got == want; });
-  if (!fits) {
+  if (!fits(shape, spec.shape)) {
     return fail(Code::kInvalid,
                 who + "has shape " + shape_text(shape) + ", expected " + shape_text(spec.shape));
   }
@@ -38,9 +43,48 @@ Result<void> check_input(const NamedView& input, const runtime::TensorSpec& spec
   return {};
 }
 
+/// The batch of the first input, which all must have, and its bound.
+Result<void> check_batch(const std::vector<runtime::TensorSpec>& specs,
+                         const std::vector<TensorView>& inputs, const config::Declared& declared) {
+  if (!declared.has_batch() || inputs.empty()) return {};
+  const auto no_dimensions = [](const TensorView& input) { return input.shape.empty(); };
+  if (std::ranges::any_of(inputs, no_dimensions)) return {};  // no such level is served
+  const std::int64_t batch = inputs[0].shape[0];
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::int64_t own = inputs[i].shape[0];
+    if (own != batch) {
+      return fail(Code::kInvalid, "input '" + specs[i].name + "' has a batch of " +
+                                      std::to_string(own) + ", input '" + specs[0].name +
+                                      "' one of " + std::to_string(batch));
+    }
+  }
+  if (batch <= static_cast<std::int64_t>(*declared.max_batch_size)) return {};
+  return fail(Code::kInvalid, "input '" + specs[0].name + "' has a batch of " +
+                                  std::to_string(batch) + ", max_batch_size is " +
+                                  std::to_string(*declared.max_batch_size));
+}
+
+/// @param spec the model's own
+Result<TensorView> bind_input(const NamedView& input, const runtime::TensorSpec& spec,
+                              const config::Declared& declared) {
+  const config::DeclaredTensor* said = find_declared(declared.inputs, spec.name);
+  if (said == nullptr || !said->dims) {
+    if (const auto ok = check_input(input, spec); !ok) return tl::unexpected(ok.error());
+    return input.tensor;
+  }
+  runtime::TensorSpec shown = spec;
+  shown.shape = *said->dims;
+  if (declared.has_batch()) shown.shape.insert(shown.shape.begin(), -1);
+  if (const auto ok = check_input(input, shown); !ok) return tl::unexpected(ok.error());
+  TensorView view = input.tensor;
+  view.shape = model_shape(declared, *said, view.shape);
+  return view;
+}
+
 }  // namespace
 
-Result<BoundRequest> bind_request(const Request& request, const runtime::Signature& signature) {
+Result<BoundRequest> bind_request(const Request& request, const runtime::Signature& signature,
+                                  const config::Declared& declared) {
   for (const NamedView& input : request.inputs) {
     const bool known = std::ranges::any_of(
         signature.inputs, [&](const runtime::TensorSpec& spec) { return spec.name == input.name; });
@@ -62,8 +106,12 @@ Result<BoundRequest> bind_request(const Request& request, const runtime::Signatu
       return fail(Code::kInvalid, "input '" + spec.name + "' is missing; the model's inputs are " +
                                       names_of(signature.inputs));
     }
-    if (const auto ok = check_input(*found, spec); !ok) return tl::unexpected(ok.error());
-    bound.inputs.push_back(found->tensor);
+    auto view = bind_input(*found, spec, declared);
+    if (!view) return tl::unexpected(view.error());
+    bound.inputs.push_back(std::move(*view));
+  }
+  if (const auto ok = check_batch(signature.inputs, bound.inputs, declared); !ok) {
+    return tl::unexpected(ok.error());
   }
 
   if (request.outputs.empty()) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "config/declared.h"
 #include "runtime/backend.h"
 #include "serving/request.h"
 
@@ -17,6 +18,9 @@ struct BoundRequest {
 
 /// kInvalid names the tensor, what came and what was expected. Every input must be there, and
 /// known; requested outputs must be known and named once; none means all.
-Result<BoundRequest> bind_request(const Request& request, const runtime::Signature& signature);
+/// @param declared what requests are held against where it says more than the signature: shapes, a
+///   batch of one size within its bound. What it reshapes is bound in the model's shape
+Result<BoundRequest> bind_request(const Request& request, const runtime::Signature& signature,
+                                  const config::Declared& declared = {});
 
 }  // namespace gradus::serving

@@ -130,6 +130,23 @@ std::vector<Event> ModelWatch::look(const Standing& now, TimePoint at) {
   return events;
 }
 
+std::vector<Event> ModelWatch::end() {
+  std::vector<Event> events;
+  const std::string gone = "is not served any more";
+  for (auto& [level, lost] : lost_) {
+    if (!std::exchange(lost, false)) continue;
+    events.push_back({.kind = Kind::kLevelLost,
+                      .state = State::kEnded,
+                      .model = model_,
+                      .level = level,
+                      .text = "model '" + model_ + "' " + name_of(level) + " " + gone});
+  }
+  for (const Kind kind : {Kind::kUnserved, Kind::kDegraded, Kind::kUrgent, Kind::kSaturated}) {
+    settle(kind, false, "", gone, events);
+  }
+  return events;
+}
+
 std::vector<Event> WorkersWatch::look(const std::vector<worker::WorkerStatus>& workers) {
   std::vector<Event> events;
   for (const worker::WorkerStatus& worker : workers) {

@@ -49,6 +49,8 @@ class ModelWatch {
   /// What changed since the last look; `Event::at` is left to the caller. An urgent state lasts as
   /// long as the ladder stands on the last level, with or without traffic.
   std::vector<Event> look(const Standing& now, TimePoint at);
+  /// All that lasts is over: the model is not served any more.
+  std::vector<Event> end();
 
  private:
   void settle(Event::Kind kind, bool holds, const std::string& begun, const std::string& ended,

@@ -11,6 +11,7 @@
 #include "config/load.h"
 #include "config/provider_names.h"
 #include "serving/repository.h"
+#include "triton/read.h"
 
 namespace gradus::tools {
 namespace {
@@ -57,17 +58,14 @@ Result<fs::path> find_library(const std::string& provider) {
   return provider == kWebGpu ? find_webgpu_library() : fs::path();
 }
 
-Result<serving::ModelFolder> find_model(const DrillOptions& options,
-                                        const config::ServerConfig& server) {
-  auto models = serving::scan_repositories(server);
-  if (!models) return tl::unexpected(models.error());
-  const auto found = std::ranges::find(*models, options.model, &serving::ModelFolder::name);
-  if (found == models->end()) {
-    return fail(Code::kInvalid, "--model: no model '" + options.model + "' in " +
-                                    options.model_repository.string());
-  }
-  if (!found->faults.empty()) return fail(Code::kInvalid, found->faults.front());
-  return std::move(*found);
+// The newest of its versions.
+Result<serving::ModelVersion> find_model(const DrillOptions& options,
+                                         const config::ServerConfig& server) {
+  const serving::Repository repository(server, triton::read_config);
+  auto model = repository.read(serving::LoadModel{options.model, {}, {}});
+  if (!model) return fail(Code::kInvalid, "--model: " + model.error().message);
+  if (!model->all_faults().empty()) return fail(Code::kInvalid, model->all_faults().front());
+  return std::move(model->versions.back());
 }
 
 Result<void> prepare_levels(std::vector<config::LevelConfig>& levels, const std::string& provider) {
@@ -159,13 +157,13 @@ Result<Scratch> Scratch::make(const DrillOptions& options) {
     return fail(Code::kInternal, folder + ": cannot be made");
   }
   Scratch scratch(folder);
-  scratch.name_ = model->name;
-  scratch.version_ = model->version;
+  scratch.name_ = options.model;
+  scratch.version_ = model->text();
   scratch.model_ = std::move(model->config);
   scratch.provider_file_ = *library;
   scratch.files_ = fs::canonical(model->files, error);
   const fs::path models = scratch.folder_ / "models";
-  if (!error) fs::create_directories(models / model->name, error);
+  if (!error) fs::create_directories(models / options.model, error);
   if (error) return fail(Code::kInternal, models.string() + ": " + error.message());
   scratch.show_all();
   server.model_repositories = {models.string()};

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "alerts/alerts.h"
+#include "api/control/control.h"
 #include "api/grpc/grpc_server.h"
 #include "api/http/admin.h"
 #include "api/http/http_server.h"
@@ -17,9 +20,12 @@
 #include "api/http/v2_routes.h"
 #include "base/cpu_count.h"
 #include "base/log.h"
+#include "base/open_files.h"
 #include "runtime/ort/ort_runtime.h"
 #include "serving/ladder_engine.h"
 #include "tools/signals.h"
+#include "triton/describe.h"
+#include "triton/read.h"
 
 namespace gradus::tools {
 namespace {
@@ -39,26 +45,23 @@ int check_config(const config::ServerConfig& server,
   config::print_effective(out, server);
   bool faulty = false;
   for (const serving::ModelFolder& model : models) {
-    for (const std::string& fault : model.faults) err << fault << "\n";
-    if (!model.faults.empty()) {
-      faulty = true;
-      continue;
+    for (const std::string& fault : model.all_faults()) err << fault << "\n";
+    faulty = faulty || !model.all_faults().empty();
+    for (const serving::ModelVersion& version : model.versions) {
+      if (!version.faults.empty()) continue;
+      out << "---\n# model " << model.name << ", version " << version.number << "\n";
+      config::print_effective(out, version.config);
     }
-    out << "---\n# model " << model.name << ", version " << model.version << "\n";
-    config::print_effective(out, model.config);
   }
   return faulty ? 2 : 0;
 }
 
-bool any_is_isolated(const std::vector<serving::ModelFolder>& models) {
-  return std::ranges::any_of(models, [](const serving::ModelFolder& model) {
-    return std::ranges::any_of(model.config.levels, config::is_isolated);
-  });
-}
-
-bool any_allows_software_gpu(const std::vector<serving::ModelFolder>& models) {
-  return std::ranges::any_of(models, [](const serving::ModelFolder& model) {
-    return std::ranges::any_of(model.config.levels, &config::LevelConfig::allow_software_gpu);
+template <class Says>
+bool any_level(const std::vector<serving::ModelFolder>& models, Says says) {
+  return std::ranges::any_of(models, [&](const serving::ModelFolder& model) {
+    return std::ranges::any_of(model.versions, [&](const serving::ModelVersion& version) {
+      return std::ranges::any_of(version.config.levels, says);
+    });
   });
 }
 
@@ -99,6 +102,22 @@ std::jthread leave_on_signal(const TerminationSignals& signals) {
 // An IPv6 address stands in brackets (RFC 3986, 3.2.2).
 std::string host_text(const std::string& address) {
   return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+// Starts to listen, which ends the process where it cannot be done; returns the port.
+template <class Listener>
+std::uint16_t start(Listener& listener, std::string_view who) {
+  const auto port = listener.start();
+  if (!port) {
+    log::error(std::string(who) + port.error().message);
+    std::_Exit(1);
+  }
+  return *port;
+}
+
+template <class Config>
+std::string at(const std::string& scheme, const Config& config, std::uint16_t port) {
+  return scheme + host_text(config.address) + ":" + std::to_string(port);
 }
 
 // Who scrapes is asked for no body and needs few connections.
@@ -143,12 +162,40 @@ worker::Supervisor::Options worker_options(const config::ServerConfig& server, b
   return options;
 }
 
-int run(const config::ServerConfig& server, api::Admin admin,
-        std::vector<serving::ModelFolder> models) {
+// Where KServe mounts what its pods serve, if nothing else is said.
+std::vector<config::FlagValue> with_default_folder(const ServeOptions& options) {
+  constexpr const char* kMounted = "/mnt/models";
+  std::vector<config::FlagValue> flags = options.flags;
+  std::error_code ignored;
+  const bool is_said =
+      options.config_file ||
+      std::ranges::find(flags, "model_repositories", &config::FlagValue::key) != flags.end();
+  if (!is_said && std::filesystem::is_directory(kMounted, ignored)) {
+    flags.push_back({kMounted, "model_repositories", {kMounted}});
+  }
+  return flags;
+}
+
+// Makes the trace file, if there shall be one.
+Result<std::shared_ptr<api::Control>> control_of(const config::ServerConfig& server,
+                                                 api::Permission permission) {
+  auto control = std::make_shared<api::Control>();
+  control->permission = std::move(permission);
+  if (server.allow_client_shm) {
+    control->shared_memory = std::make_unique<api::SharedMemory>(room_for_regions());
+  }
+  auto tracer = api::Tracer::open(server.trace);
+  if (!tracer) return tl::unexpected(std::move(tracer.error()));
+  control->tracer = std::move(*tracer);
+  return control;
+}
+
+int run(const config::ServerConfig& server, const std::shared_ptr<api::Control>& control,
+        serving::Repository repository, std::vector<serving::ModelFolder> models) {
   const TerminationSignals signals;
   const Clock& clock = steady_clock();
   const int cpus = usable_cpus();
-  const bool software_gpu = any_allows_software_gpu(models);
+  const bool software_gpu = any_level(models, &config::LevelConfig::allow_software_gpu);
   std::jthread leaving = leave_on_signal(signals);  // loading a provider's library may hang
   const auto runtime = runtime::OrtRuntime::create({.provider_libraries = server.provider_libraries,
                                                     .verbose = log::enabled(log::Severity::kDebug),
@@ -159,40 +206,34 @@ int run(const config::ServerConfig& server, api::Admin admin,
   }
   alerts::Alerts alerts(server.alerts, clock,
                         static_cast<std::uint64_t>(wall_now().time_since_epoch().count()));
-  worker::SharedPool pool({.shared = any_is_isolated(models)});
+  // Models that come later may be isolated where none is now.
+  const bool more_may_come = server.model_control_mode != config::ModelControl::kNone;
+  worker::SharedPool pool({.shared = more_may_come || any_level(models, config::is_isolated)});
   serving::LadderEngine engine(
-      std::move(models), [&](const runtime::LoadSpec& spec) { return (*runtime)->load(spec); },
+      std::move(models), std::move(repository), server,
+      [&](const runtime::LoadSpec& spec) { return (*runtime)->load(spec); },
       {.cpus = cpus,
        .queue = {.entries = server.max_queue_size, .bytes = server.max_queue_bytes},
        .workers = worker_options(server, software_gpu, pool),
-       .observer = [&](const serving::Event& event) { alerts.tell(event); }},
+       .observer = [&](const serving::Event& event) { alerts.tell(event); },
+       .describe = triton::describe},
       clock, pool);
-  api::V2Routes routes(engine, server.http, kVersion, std::move(admin));
+  api::V2Routes routes(engine, server.http, kVersion, api::Admin(control->permission), control);
   api::HttpServer http(server.http, routes, cpus, clock, pool);
   api::MetricsRoutes metrics_routes(engine, [&alerts] { return receivers_of(alerts); });
   api::HttpServer metrics(http_of(server.metrics), metrics_routes, 1, clock, pool, kScrapers);
-  const auto metrics_port = metrics.start();
-  if (!metrics_port) {
-    log::error("metrics: " + metrics_port.error().message);
-    std::_Exit(1);
+  if (server.metrics.enabled) {
+    log::info("metrics on " + at("http://", server.metrics, start(metrics, "metrics: ")) +
+              "/metrics");
   }
-  log::info("metrics on http://" + host_text(server.metrics.address) + ":" +
-            std::to_string(*metrics_port) + "/metrics");
-  api::GrpcServer grpc(server.grpc, engine, clock, kVersion);
-  const auto grpc_port = grpc.start();
-  if (!grpc_port) {
-    log::error(grpc_port.error().message);
-    std::_Exit(1);
-  }
-  log::info("grpc on " + host_text(server.grpc.address) + ":" + std::to_string(*grpc_port));
-  const auto port = http.start();
-  if (!port) {
-    log::error(port.error().message);
-    std::_Exit(1);
-  }
+  api::GrpcServer grpc(server.grpc, engine, clock, kVersion, control);
+  const std::uint16_t grpc_port = server.grpc.enabled ? start(grpc, "") : std::uint16_t{0};
+  if (server.grpc.enabled) log::info("grpc on " + at("", server.grpc, grpc_port));
+  const std::uint16_t port = server.http.enabled ? start(http, "") : grpc_port;
   leaving = {};
-  alerts.start(instance_name(*port));
-  log::info("listening on http://" + host_text(server.http.address) + ":" + std::to_string(*port),
+  alerts.start(instance_name(port));
+  log::info(server.http.enabled ? "listening on " + at("http://", server.http, port)
+                                : std::string("listening for gRPC alone"),
             {{"onnxruntime", (*runtime)->version()}, {"cpus", std::to_string(cpus)}});
 
   signals.wait();
@@ -202,6 +243,7 @@ int run(const config::ServerConfig& server, api::Admin admin,
   const bool quiet = drain(http, grpc, engine, signals, server.exit_timeout, clock);
   grpc.stop(1s);
   http.stop(clock.now() + 1s);
+  control->tracer->flush(1s);
   alerts.stop(kLastAlerts);
   if (quiet) {
     log::info("drained");
@@ -215,29 +257,37 @@ int run(const config::ServerConfig& server, api::Admin admin,
 }  // namespace
 
 int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
-  const auto server = config::load_server_config(
-      options.config_file, config::ort_providers_from_environment(), options.flags);
+  auto server = config::load_server_config(
+      options.config_file, config::ort_providers_from_environment(), with_default_folder(options));
   if (!server) {
     for (const std::string& fault : server.error()) err << fault << "\n";
     return 2;
   }
-  if (server->model_repositories.empty()) {
-    err << "no model repository: give --model-repository DIR\n";
+  if (server->model_name.empty()) server->model_name = config::model_name_from_environment();
+  if (!server->http.enabled && !server->grpc.enabled) {
+    err << "http.enabled and grpc.enabled are both false: nobody could ask for anything\n";
     return 2;
   }
   log::configure(server->log_level, server->log_format);
-  auto models = serving::scan_repositories(*server);
+  for (const std::string& remark : options.remarks) log::warning(remark);
+  serving::Repository repository(*server, triton::read_config);
+  auto models = repository.scan();
   if (!models) {
     err << models.error().message << "\n";
     return 2;
   }
-  auto admin = api::Admin::open(server->admin);
-  if (!admin) {
-    err << admin.error().message << "\n";
+  auto permission = api::Permission::open(server->admin);
+  if (!permission) {
+    err << permission.error().message << "\n";
     return 2;
   }
   if (options.check_config) return check_config(*server, *models, out, err);
-  return run(*server, std::move(*admin), std::move(*models));
+  const auto control = control_of(*server, std::move(*permission));
+  if (!control) {
+    err << control.error().message << "\n";
+    return 2;
+  }
+  return run(*server, *control, std::move(repository), std::move(*models));
 }
 
 }  // namespace gradus::tools

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "config/load.h"
@@ -14,6 +15,7 @@ inline constexpr const char* kVersion = GRADUS_VERSION;
 struct ServeOptions {
   std::optional<std::filesystem::path> config_file;
   std::vector<config::FlagValue> flags;
+  std::vector<std::string> remarks;  // on flags; each is logged once, as a warning
   bool check_config = false;
 };
 

@@ -10,7 +10,8 @@ import numpy as np
 import client
 from server import ROOT
 
-PROTO = ROOT / "src" / "api" / "grpc" / "proto"
+PROTO = [ROOT / "src" / "api" / "grpc" / "proto" / "grpc_service.proto",
+         ROOT / "src" / "triton" / "proto" / "model_config.proto"]
 SERVICE = "inference.GRPCInferenceService"
 TYPED = {"BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents",
          "INT32": "int_contents", "INT64": "int64_contents", "UINT8": "uint_contents",
@@ -20,8 +21,8 @@ TYPED = {"BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents
 
 def _messages():
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["protoc", f"-I{PROTO}", f"--python_out={folder}",
-                        str(PROTO / "grpc_service.proto")], check=True)
+        subprocess.run(["protoc", *(f"-I{file.parent}" for file in PROTO),
+                        f"--python_out={folder}", *map(str, PROTO)], check=True)
         sys.path.insert(0, folder)
         sys.dont_write_bytecode = True
         try:

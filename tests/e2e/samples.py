@@ -2,7 +2,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from server import SAMPLES
 
@@ -22,6 +21,7 @@ def fashion_labels():
 
 def picture(name):
     """[1, height, width, 3] float32, 0..255"""
+    from PIL import Image  # not where only tests/clients' packages are
     return np.asarray(Image.open(SAMPLES / name).convert("RGB"), np.float32)[np.newaxis]
 
 

@@ -6,6 +6,7 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from PIL import Image
 import pytest
 
 import client
@@ -348,7 +349,7 @@ def test_the_demo_scripts_show_what_the_readme_shows(demo, tmp_path):
     picture = tmp_path / "big.png"
     said = demo_script(demo, ROOT / "demo" / "upscale", SAMPLES / "upscale-input.png", picture)
     assert "128x128 -> 256x256, level 1 (cpu, model.onnx)" in said
-    pixels = np.asarray(samples.Image.open(picture))
+    pixels = np.asarray(Image.open(picture))
     expected = samples.picture("upscale-expected.png")[0]
     np.testing.assert_array_equal(pixels, expected)
     assert "Ankle boot" in demo_script(demo, ROOT / "demo" / "classify", "0")
@@ -356,4 +357,4 @@ def test_the_demo_scripts_show_what_the_readme_shows(demo, tmp_path):
     assert said.startswith("German, level 1")
     sheet = tmp_path / "sheet.png"
     demo_script(demo, ROOT / "demo" / "compare", SAMPLES / "upscale-input.png", sheet)
-    assert samples.Image.open(sheet).size[0] > 4 * 256
+    assert Image.open(sheet).size[0] > 4 * 256

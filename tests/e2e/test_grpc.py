@@ -182,7 +182,6 @@ def test_bytes_that_are_no_message_are_refused(rpc):
 
 
 @pytest.mark.parametrize("name", [
-    "ModelConfig", "ModelStatistics", "RepositoryModelLoad", "RepositoryModelUnload",
     "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
     "CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
     "TraceSetting", "LogSettings"])
@@ -203,6 +202,43 @@ def test_a_broken_model_is_unavailable_and_listed_with_the_reason(small_rpc):
     assert (good.state, good.version, good.reason) == ("READY", "1", "")
     ready = small_rpc.call("RepositoryIndex", pb.RepositoryIndexRequest(ready=True)).models
     assert [model.name for model in ready] == ["busy", "log_or_copy"]
+
+
+def test_statistics_are_those_of_http_and_count_each_request(demo, rpc):
+    def counted():
+        stats, = rpc.call("ModelStatistics", pb.ModelStatisticsRequest(name="fashion")).model_stats
+        return stats
+    before = counted()
+    for batch in (1, 3):
+        rpc.infer(request("fashion", {"image": samples.fashion_images()[:batch]}))
+    after = counted()
+    assert (after.name, after.version) == ("fashion", "1")
+    assert after.inference_count == before.inference_count + 4
+    assert after.execution_count == before.execution_count + 2
+    assert abs(after.last_inference / 1000 - time.time()) < 60
+    for bucket in ("success", "queue", "compute_input", "compute_infer", "compute_output"):
+        assert getattr(after.inference_stats, bucket).count == \
+            getattr(before.inference_stats, bucket).count + 2
+    success, infer = after.inference_stats.success, after.inference_stats.compute_infer
+    assert success.ns > infer.ns > before.inference_stats.compute_infer.ns
+    over_http, = demo.client.get("/v2/models/fashion/stats").json["model_stats"]
+    assert over_http["inference_count"] == after.inference_count
+    assert over_http["inference_stats"]["success"] == {"count": success.count, "ns": success.ns}
+    assert [(batch["batch_size"], batch["compute_infer"]["count"])
+            for batch in over_http["batch_stats"]] == \
+        [(batch.batch_size, batch.compute_infer.count) for batch in after.batch_stats]
+    every = rpc.call("ModelStatistics").model_stats
+    assert {"fashion", "langid"} <= {model.name for model in every}
+    assert rpc.refused("ModelStatistics", pb.ModelStatisticsRequest(name="nosuch"))[0] == \
+        Code.NOT_FOUND
+
+
+def test_models_are_not_loaded_by_clients_unless_the_server_says_so(rpc):
+    for call in ("RepositoryModelLoad", "RepositoryModelUnload"):
+        asked = getattr(pb, call + "Request")(model_name="fashion")
+        code, text = rpc.refused(call, asked)
+        assert code == Code.INVALID_ARGUMENT and "--model-control-mode=explicit" in text
+    assert rpc.call("ModelReady", pb.ModelReadyRequest(name="fashion")).ready
 
 
 def test_server_and_models_are_described(demo, rpc):

@@ -27,9 +27,3 @@ def test_a_log_that_nobody_reads_does_not_end_the_server():
     os.close(reader)
     process.send_signal(signal.SIGTERM)  # logs what it does
     assert process.wait(timeout=60) == 0
-
-
-def test_a_model_given_as_a_repository_is_told_apart():
-    code, _, said = run_to_end("serve", "--model-repository", DEMO_MODELS / "fashion")
-    assert code == 2
-    assert "looks like a model" in said

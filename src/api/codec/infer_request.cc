@@ -22,8 +22,12 @@ struct Kept {
 
 class Decoder {
  public:
-  Decoder(JsonWalk& walk, Body body, std::span<const std::byte> binary, bool has_header)
-      : walk_(walk), body_(std::move(body)), inputs_(walk, binary, has_header) {}
+  Decoder(JsonWalk& walk, Body body, std::span<const std::byte> binary, bool has_header,
+          const SharedInputs& shared)
+      : walk_(walk),
+        body_(std::move(body)),
+        inputs_(walk, binary, has_header, shared),
+        memory_(shared.memory) {}
 
   Result<DecodedInfer> decode(ondemand::object root) {
     auto read = walk_.each_member(
@@ -46,6 +50,7 @@ class Decoder {
                                       std::to_string(request.max_level));
     }
     settle_forms();
+    if (!has_wishes_) decoded_.wishes.named.clear();
     auto kept = std::make_shared<Kept>();
     if (inputs_.views_body()) kept->body = std::move(body_.storage);
     kept->copies = std::move(inputs_).take_copies();
@@ -145,6 +150,8 @@ class Decoder {
     std::string name;
     bool named = false, parametrised = false;
     std::optional<bool> binary;
+    OutputWish wish;
+    RegionName place;
     auto read = walk_.each_member(
         element, 3, "it", [&](std::string_view key, value member) -> Result<void> {
           if (key == "name") {
@@ -154,9 +161,13 @@ class Decoder {
           if (key != "parameters") return walk_.skip(member, 3);
           if (auto first = once(parametrised, key); !first) return first;
           return walk_.each_parameter(member, 4, [&](std::string_view parameter, value wanted) {
-            return output_parameter(parameter, wanted, binary);
+            const auto known = shared_parameter(walk_, parameter, wanted, place);
+            if (!known || *known) return known;
+            return output_parameter(parameter, wanted, binary, wish.classes);
           });
         });
+    if (read) read = assign(find_range(memory_, place), wish.place);
+    if (read && wish.place.region && wish.classes > 0) read = refuse(std::string(kEitherWish));
     if (read && name.empty()) read = refuse(named ? "'name' is empty" : "'name' is missing");
     if (read && !output_names_.insert(name).second) read = refuse("the name comes twice");
     if (!read) {
@@ -166,12 +177,17 @@ class Decoder {
     }
     decoded_.request.outputs.push_back(std::move(name));
     output_binary_.push_back(binary);
+    has_wishes_ = has_wishes_ || wish.place.region || wish.classes > 0;
+    decoded_.wishes.named.push_back(std::move(wish));
     return {};
   }
 
-  Result<bool> output_parameter(std::string_view name, value member, std::optional<bool>& binary) {
-    if (name.starts_with("shared_memory_")) return not_supported(name, "shared memory");
-    if (name == "classification") return not_supported(name, "classification");
+  Result<bool> output_parameter(std::string_view name, value member, std::optional<bool>& binary,
+                                std::uint32_t& classes) {
+    if (name == "classification") {
+      return assign_known(walk_.integer(member, "parameter 'classification'", 0, kMostClasses),
+                          classes);
+    }
     if (name != "binary_data") return false;
     return assign_known(walk_.boolean(member, "parameter 'binary_data'"), binary);
   }
@@ -188,11 +204,13 @@ class Decoder {
   JsonWalk& walk_;
   Body body_;
   InputDecoder inputs_;
+  const SharedMemory* const memory_;
   DecodedInfer decoded_;
   std::set<std::string> output_names_;
   std::vector<std::optional<bool>> output_binary_;  // one for each named output
   bool binary_output_ = false;
   bool strict_ = false;
+  bool has_wishes_ = false;
   struct {
     bool inputs = false, outputs = false, id = false, parameters = false;
   } seen_;
@@ -230,7 +248,7 @@ Result<DecodedInfer> decode_infer(std::string_view model, std::string_view versi
     if (error != simdjson::INCORRECT_TYPE) return walk.malformed(error);
     return fail(Code::kInvalid, "the request is no JSON object");
   }
-  Decoder decoder(walk, std::move(body), binary, json_length.has_value());
+  Decoder decoder(walk, std::move(body), binary, json_length.has_value(), limits.shared);
   auto decoded = decoder.decode(root);
   if (!decoded) return decoded;
   const char* more = nullptr;

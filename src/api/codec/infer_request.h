@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "api/codec/output_forms.h"
+#include "api/codec/output_wishes.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "runtime/backend.h"
@@ -39,6 +40,7 @@ inline constexpr std::size_t kBodyAlignment = 64;
 
 struct DecodeLimits {
   std::size_t max_json_depth = 100;  // nested arrays and objects, the outermost is 1; 1..1000
+  SharedInputs shared;
 };
 
 /// The longest `timeout` a request may give: longer ones are refused, so that arrival + timeout
@@ -60,6 +62,7 @@ inline constexpr std::string_view kDatatypeNames =
 struct DecodedInfer {
   serving::Request request;  // arrival is left for the caller to stamp
   OutputForms forms;         // for encode_infer
+  OutputWishes wishes;       // for fulfil and encode_infer
 };
 
 /// Where in a buffer aligned to kBodyAlignment a body must start so that its first binary tensor

@@ -30,7 +30,16 @@ std::size_t expected_text(const Tensor& tensor) {
   return size == 0 ? tensor.data.size() : tensor.data.size() / size * (size <= 4 ? 12 : 20);
 }
 
-Result<void> append_output(EncodedInfer& to, const NamedTensor& output, Form form) {
+void append_place(std::string& out, const RegionRange& place, std::size_t byte_size) {
+  out += ",\"parameters\":{";
+  append_member(out, "shared_memory_region", place.region->name);
+  out += ",\"shared_memory_byte_size\":" + std::to_string(byte_size);
+  if (place.offset > 0) out += ",\"shared_memory_offset\":" + std::to_string(place.offset);
+  out += '}';
+}
+
+Result<void> append_output(EncodedInfer& to, const NamedTensor& output, Form form,
+                           const RegionRange* place) {
   const Tensor& tensor = output.tensor;
   const auto named = [&](const Error& error, Code code) {
     return fail(code, "output '" + output.name + "': " + error.message);
@@ -43,7 +52,9 @@ Result<void> append_output(EncodedInfer& to, const NamedTensor& output, Form for
   to.head += ',';
   append_member(to.head, "datatype", dtype_name(tensor.dtype));
   to.head += ",\"shape\":" + shape_text(tensor.shape);
-  if (form == Form::kJson) {
+  if (place != nullptr) {
+    append_place(to.head, *place, tensor.data.size());
+  } else if (form == Form::kJson) {
     to.head.reserve(to.head.size() + expected_text(tensor) + 64);
     to.head += ",\"data\":";
     if (auto written = append_json_values(to.head, tensor); !written) {
@@ -59,7 +70,8 @@ Result<void> append_output(EncodedInfer& to, const NamedTensor& output, Form for
 
 }  // namespace
 
-Result<EncodedInfer> encode_infer(const serving::Response& response, const OutputForms& forms) {
+Result<EncodedInfer> encode_infer(const serving::Response& response, const OutputForms& forms,
+                                  const OutputWishes& wishes) {
   EncodedInfer encoded;
   std::string& head = encoded.head;
   head += '{';
@@ -75,7 +87,7 @@ Result<EncodedInfer> encode_infer(const serving::Response& response, const Outpu
   head += ",\"outputs\":[";
   for (std::size_t i = 0; i < response.outputs.size(); ++i) {
     if (i > 0) head += ',';
-    auto written = append_output(encoded, response.outputs[i], forms.at(i));
+    auto written = append_output(encoded, response.outputs[i], forms.at(i), wishes.place(i));
     if (!written) return tl::unexpected(std::move(written.error()));
   }
   head += "]}";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/codec/output_forms.h"
+#include "api/codec/output_wishes.h"
 #include "api/codec/segment.h"
 #include "base/result.h"
 #include "serving/request.h"
@@ -24,8 +25,10 @@ struct EncodedInfer {
 
 /// Any thread.
 /// @param response its outputs lie in the order of the request's named outputs
+/// @param wishes fulfilled: what lies in shared memory is said to, and not written here
 /// @return kInvalid: an output has no JSON form and must be asked for as binary (FP16, BF16, BYTES
 ///   that are not UTF-8); kInternal: an output's bytes do not fit its type and shape
-Result<EncodedInfer> encode_infer(const serving::Response& response, const OutputForms& forms);
+Result<EncodedInfer> encode_infer(const serving::Response& response, const OutputForms& forms,
+                                  const OutputWishes& wishes = {});
 
 }  // namespace gradus::api

@@ -15,6 +15,19 @@ constexpr std::uint64_t kMostSize = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
+Result<bool> shared_parameter(JsonWalk& walk, std::string_view name, value member,
+                              RegionName& place) {
+  const std::string what = "parameter '" + std::string(name) + "'";
+  if (name == "shared_memory_region") return assign_known(walk.string(member, what), place.region);
+  if (name == "shared_memory_offset") {
+    return assign_known(walk.integer(member, what, 0, kMostSize), place.offset);
+  }
+  if (name == "shared_memory_byte_size") {
+    return assign_known(walk.integer(member, what, 0, kMostSize), place.byte_size);
+  }
+  return false;
+}
+
 Result<NamedView> InputDecoder::read(value element, std::size_t index) {
   Input in;
   if (auto read = read_input(element, in); !read) {
@@ -101,7 +114,9 @@ Result<void> InputDecoder::read_shape(value member, Input& in) {
 }
 
 Result<bool> InputDecoder::read_parameter(std::string_view name, value member, Input& in) {
-  if (name.starts_with("shared_memory_")) return not_supported(name, "shared memory");
+  if (const auto known = shared_parameter(walk_, name, member, in.place); !known || *known) {
+    return known;
+  }
   if (name != "binary_data_size") return false;
   return assign_known(walk_.integer(member, "parameter 'binary_data_size'", 0, kMostSize),
                       in.binary_size);
@@ -129,7 +144,16 @@ Result<TensorView> InputDecoder::finish(Input& in) {
   if (in.binary_size && in.has_data) {
     return refuse("has both 'data' and parameter 'binary_data_size'; expected one of them");
   }
-  if (in.binary_size) {
+  if (in.place.any()) {
+    if (in.binary_size || in.has_data) {
+      return refuse("has both a place in shared memory and " +
+                    std::string(in.has_data ? "'data'" : "parameter 'binary_data_size'") +
+                    "; expected one of them");
+    }
+    if (auto taken = take_shared(in, tensor); !taken) {
+      return tl::unexpected(std::move(taken.error()));
+    }
+  } else if (in.binary_size) {
     if (auto taken = take_binary(*in.binary_size, tensor); !taken) {
       return tl::unexpected(std::move(taken.error()));
     }
@@ -141,6 +165,16 @@ Result<TensorView> InputDecoder::finish(Input& in) {
                   shape_text(tensor.shape) + " needs " + std::to_string(in.count) + " elements");
   }
   return tensor;
+}
+
+Result<void> InputDecoder::take_shared(const Input& in, TensorView& tensor) {
+  const auto range = find_range(memory_, in.place);
+  if (!range) return tl::unexpected(range.error());
+  auto read = read_shared(*range, tensor.dtype, tensor.shape, in.count, shared_left_);
+  if (!read) return tl::unexpected(std::move(read.error()));
+  tensor.data = read->data;
+  copies_.push_back(std::move(read->owner));
+  return {};
 }
 
 Result<void> InputDecoder::take_binary(std::uint64_t size, TensorView& tensor) {

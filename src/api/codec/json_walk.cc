@@ -26,12 +26,6 @@ Result<void> once(bool& seen, std::string_view key) {
   return {};
 }
 
-tl::unexpected<Error> not_supported(std::string_view parameter, std::string_view what) {
-  std::string text = "parameter " + quote_name(parameter) + ": ";
-  text += what;
-  return refuse(text += " is not supported");
-}
-
 Result<void> JsonWalk::check_depth(std::size_t depth) const {
   if (depth <= max_depth_) return {};
   return fail(Code::kInvalid,

@@ -43,9 +43,6 @@ Result<bool> assign_known(Result<T> from, To& to) {
   return true;
 }
 
-/// For a parameter that is known and refused.
-tl::unexpected<Error> not_supported(std::string_view parameter, std::string_view what);
-
 class JsonWalk {
  public:
   /// @param document borrowed; `text` is what it was made of

@@ -4,8 +4,9 @@
 #include <charconv>
 #include <limits>
 #include <string>
+#include <utility>
 
-#include "api/codec/json_walk.h"
+#include "api/codec/json_body.h"
 
 namespace gradus::api {
 namespace {
@@ -15,7 +16,7 @@ using ondemand::value;
 using serving::LadderCommand;
 using Verb = LadderCommand::Verb;
 
-constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMostCommand = 4096;
 constexpr std::size_t kMostReason = 500;
 constexpr std::uint64_t kMostLevel = std::numeric_limits<int>::max();
 constexpr Duration kLongest = 24h * 30;
@@ -118,27 +119,16 @@ class Reader {
 };
 
 Result<LadderCommand> decode(std::span<const std::byte> body) {
-  if (body.size() > kMostBytes) {
+  if (body.size() > kMostCommand) {
     return refuse("the command has " + std::to_string(body.size()) + " bytes; expected at most " +
-                  std::to_string(kMostBytes));
+                  std::to_string(kMostCommand));
   }
-  const simdjson::padded_string json(reinterpret_cast<const char*>(body.data()), body.size());
-  ondemand::parser parser;
-  ondemand::document document;
-  if (const auto error = parser.iterate(json).get(document)) {
-    return refuse(std::string("malformed JSON: ") + simdjson::error_message(error));
-  }
-  JsonWalk walk(document, {json.data(), json.size()}, 1);
-  ondemand::object root;
-  if (const auto error = document.get_object().get(root)) {
-    if (error != simdjson::INCORRECT_TYPE) return walk.malformed(error);
-    return refuse("the command is no JSON object");
-  }
-  auto command = Reader(walk).read(root);
-  const char* more = nullptr;
-  if (command && !document.current_location().get(more)) {
-    return refuse("malformed JSON: something follows the command");
-  }
+  LadderCommand command;
+  auto read = read_object(body, 0, "the command", 1,
+                          [&](JsonWalk& walk, ondemand::object root) -> Result<void> {
+                            return assign(Reader(walk).read(root), command);
+                          });
+  if (!read) return tl::unexpected(std::move(read.error()));
   return command;
 }
 

@@ -43,9 +43,23 @@ std::string error_json(std::string_view message) {
   return "{\"error\":" + json_string(message) + '}';
 }
 
-std::string server_metadata_json(std::string_view version) {
+std::vector<std::string_view> extensions(bool shared_memory) {
+  std::vector<std::string_view> names = {"binary_tensor_data",
+                                         "classification",
+                                         "model_repository",
+                                         "schedule_policy",
+                                         "model_configuration",
+                                         "parameters",
+                                         "statistics",
+                                         "trace",
+                                         "logging"};
+  if (shared_memory) names.push_back("system_shared_memory");
+  return names;
+}
+
+std::string server_metadata_json(std::string_view version, bool shared_memory) {
   return "{\"name\":\"gradus\",\"version\":" + json_string(version) +
-         ",\"extensions\":" + list(kExtensions) + '}';
+         ",\"extensions\":" + list(extensions(shared_memory)) + '}';
 }
 
 std::string model_names_json(const std::vector<std::string>& names) {
@@ -57,6 +71,18 @@ std::string model_metadata_json(const serving::ModelInfo& model) {
          ",\"platform\":" + json_string(kPlatform) +
          ",\"inputs\":" + specs(model.signature.inputs) +
          ",\"outputs\":" + specs(model.signature.outputs) + '}';
+}
+
+std::string index_json(const std::vector<serving::IndexEntry>& entries) {
+  std::string out = "[";
+  for (const serving::IndexEntry& entry : entries) {
+    if (out.size() > 1) out += ',';
+    out += "{\"name\":" + json_string(entry.name);
+    if (!entry.version.empty()) out += ",\"version\":" + json_string(entry.version);
+    out += ",\"state\":" + json_string(to_string(entry.state)) +
+           ",\"reason\":" + json_string(entry.reason) + '}';
+  }
+  return out + ']';
 }
 
 }  // namespace gradus::api

@@ -1,6 +1,5 @@
 // The small JSON bodies of the protocol: health, metadata, errors (inference_rest.md).
 #pragma once
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,16 +18,20 @@ std::string model_ready_json(std::string_view model, bool ready);
 std::string error_json(std::string_view message);
 
 /// Triton's extensions that work, over HTTP and gRPC alike.
-inline constexpr std::array<std::string_view, 2> kExtensions = {"binary_tensor_data", "parameters"};
+/// @param shared_memory clients may register some
+std::vector<std::string_view> extensions(bool shared_memory);
 
 /// Every model's, as Triton calls it.
 inline constexpr std::string_view kPlatform = "onnxruntime_onnx";
 
 /// Name, version and the extensions that work.
-std::string server_metadata_json(std::string_view version);
+std::string server_metadata_json(std::string_view version, bool shared_memory = false);
 /// `{"models":["fashion"]}`, as KServe's server lists them.
 std::string model_names_json(const std::vector<std::string>& names);
 /// Name, versions, platform `onnxruntime_onnx`, inputs and outputs; -1 is a variable dimension.
 std::string model_metadata_json(const serving::ModelInfo& model);
+/// `[{"name":"fashion","version":"1","state":"READY","reason":""}]`; no `version` where there is
+/// none.
+std::string index_json(const std::vector<serving::IndexEntry>& entries);
 
 }  // namespace gradus::api

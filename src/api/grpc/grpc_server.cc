@@ -9,17 +9,22 @@
 #include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <utility>
 
+#include "api/grpc/connection_gate.h"
+#include "api/grpc/control_calls.h"
 #include "api/grpc/infer_calls.h"
 #include "api/grpc/small_calls.h"
 #include "api/grpc/status.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/open_files.h"
 
 namespace gradus::api {
 namespace {
@@ -34,13 +39,12 @@ constexpr Duration kHealthEvery = 50ms;
 
 constexpr char kService[] = "inference.GRPCInferenceService";
 
-grpc::Status answer_small(const SmallCall& call, const serving::Engine& engine,
-                          const std::string& version, const ByteBuffer& request,
-                          ByteBuffer& answer) {
-  grpc::Slice bytes;
-  if (const auto read = request.DumpToSingleSlice(&bytes); !read.ok()) return read;
-  const auto text =
-      call.answer({reinterpret_cast<const char*>(bytes.begin()), bytes.size()}, engine, version);
+std::string_view view_of(const grpc::Slice& bytes) {
+  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+
+// Fills `answer`, or says why not.
+grpc::Status take(const Result<std::string>& text, ByteBuffer& answer) {
   if (!text) {
     return {static_cast<grpc::StatusCode>(grpc_status(text.error().code)),
             status_text(text.error())};
@@ -50,11 +54,71 @@ grpc::Status answer_small(const SmallCall& call, const serving::Engine& engine,
   return grpc::Status::OK;
 }
 
+grpc::Status answer_small(const SmallCall& call, const serving::Engine& engine,
+                          const ByteBuffer& request, ByteBuffer& answer) {
+  grpc::Slice bytes;
+  if (const auto read = request.DumpToSingleSlice(&bytes); !read.ok()) return read;
+  return take(call.answer(view_of(bytes), engine), answer);
+}
+
+// What a call's metadata say; the views lie in `call`, and in `address`.
+Caller caller_of(const grpc::CallbackServerContext& call, std::string& address) {
+  address = address_of_peer(call.peer());
+  Caller caller{.peer = address};
+  const auto& metadata = call.client_metadata();
+  if (const auto given = metadata.find("authorization"); metadata.count("authorization") == 1) {
+    caller.authorization = {given->second.data(), given->second.size()};
+  }
+  for (const char* const name : {"origin", "forwarded", "x-forwarded-for"}) {
+    caller.passed_on = caller.passed_on || metadata.count(name) > 0;
+  }
+  return caller;
+}
+
+grpc::Status answer_control(const ControlCall& call, InferContext& context,
+                            const std::string& version, const grpc::CallbackServerContext& about,
+                            const ByteBuffer& request, ByteBuffer& answer) {
+  grpc::Slice bytes;
+  if (const auto read = request.DumpToSingleSlice(&bytes); !read.ok()) return read;
+  std::string address;
+  ControlAnswer given = call.answer(view_of(bytes), *context.control, context.engine, version,
+                                    caller_of(about, address));
+  if (given.status == 0) return take(std::move(given.text), answer);
+  return {static_cast<grpc::StatusCode>(given.status), std::move(given.text)};
+}
+
 grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext& call, grpc::Status status) {
   auto* const reactor = call.DefaultReactor();
   reactor->Finish(std::move(status));
   return reactor;
 }
+
+// A call that is answered when the engine is done. Whoever cancels it is told so at once, and what
+// he began goes on.
+class SlowReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit SlowReactor(ByteBuffer& answer) : answer_(answer) {}
+
+  void start(const SlowCall& call, serving::Engine& engine, const ByteBuffer& request) {
+    grpc::Slice bytes;
+    if (const auto read = request.DumpToSingleSlice(&bytes); !read.ok()) return end(read);
+    // This object may end before the engine is done.
+    call.start(view_of(bytes), engine, [this, over = over_](const Result<std::string>& text) {
+      if (!over->exchange(true)) Finish(take(text, answer_));
+    });
+  }
+
+  void OnCancel() override { end(grpc::Status::CANCELLED); }
+  void OnDone() override { delete this; }
+
+ private:
+  void end(grpc::Status status) {
+    if (!over_->exchange(true)) Finish(std::move(status));
+  }
+
+  ByteBuffer& answer_;
+  const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
+};
 
 // The table of calls as gRPC takes it: bytes in, bytes out, so that answers are sent from where
 // their tensors lie. Generated services do the same in their raw form.
@@ -62,16 +126,25 @@ class Service final : public grpc::Service {
  public:
   Service(InferContext& context, const std::string& version) {
     for (const SmallCall& small : small_calls()) {
-      add(small.method, [&context, &version, small](grpc::CallbackServerContext* call,
-                                                    const ByteBuffer* request, ByteBuffer* answer) {
-        return finish(*call, answer_small(small, context.engine, version, *request, *answer));
+      add(small.method, [&context, small](grpc::CallbackServerContext* call,
+                                          const ByteBuffer* request, ByteBuffer* answer) {
+        return finish(*call, answer_small(small, context.engine, *request, *answer));
       });
     }
-    for (const UnansweredCall& unanswered : unanswered_calls()) {
-      add(unanswered.method,
-          [unanswered](grpc::CallbackServerContext* call, const ByteBuffer*, ByteBuffer*) {
-            return finish(*call, {grpc::StatusCode::UNIMPLEMENTED, unanswered.advice});
-          });
+    for (const SlowCall& slow : slow_calls()) {
+      add(slow.method, [&context, slow](grpc::CallbackServerContext*, const ByteBuffer* request,
+                                        ByteBuffer* answer) {
+        auto* const reactor = new SlowReactor(*answer);
+        reactor->start(slow, context.engine, *request);
+        return reactor;
+      });
+    }
+    for (const ControlCall& control : control_calls()) {
+      add(control.method, [&context, &version, control](grpc::CallbackServerContext* call,
+                                                        const ByteBuffer* request,
+                                                        ByteBuffer* answer) {
+        return finish(*call, answer_control(control, context, version, *call, *request, *answer));
+      });
     }
     add("ModelInfer", [&context](grpc::CallbackServerContext* call, const ByteBuffer* request,
                                  ByteBuffer* answer) {
@@ -129,8 +202,13 @@ std::string endpoint(const config::GrpcConfig& config) {
 
 class GrpcServer::Running {
  public:
-  Running(serving::Engine& engine, const Clock& clock, const std::string& version)
-      : context_{engine, clock}, service_(context_, version) {}
+  Running(serving::Engine& engine, const Clock& clock, const std::string& version,
+          std::shared_ptr<Control> control, std::uint64_t most_shared)
+      : context_{engine, clock, std::move(control), most_shared},
+        service_(context_, version),
+        gate_(
+            room_for_grpc(), [this](int listener, int connection) { admit(listener, connection); },
+            clock) {}
 
   ~Running() { stop(Duration::zero()); }
 
@@ -140,20 +218,24 @@ class GrpcServer::Running {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(endpoint(config), grpc::InsecureServerCredentials(), &port);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else two servers share a port
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        grpc::InsecureServerCredentials());
     builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_input_size));
     builder.SetMaxSendMessageSize(std::numeric_limits<int>::max());
     set_keepalive(builder);
     builder.RegisterService(&service_);
-    server_ = builder.BuildAndStart();
-    if (!server_ || port == 0) {
-      return fail(Code::kUnavailable, "grpc: " + endpoint(config) + ": cannot listen there");
+    const auto port = gate_.listen(config.address, config.port);
+    if (!port) {
+      return fail(Code::kUnavailable,
+                  "grpc: " + endpoint(config) + ": cannot listen there: " + port.error().message);
     }
+    server_ = builder.BuildAndStart();
+    if (!server_) return fail(Code::kUnavailable, "grpc: " + endpoint(config) + ": cannot start");
     tell_health(context_.engine.ready());
     health_ = std::jthread([this] { follow_health(); });
-    return static_cast<std::uint16_t>(port);
+    gate_.open();
+    return *port;
   }
 
   void stop(Duration grace) {
@@ -165,6 +247,7 @@ class GrpcServer::Running {
       stop_.notify_all();
       health_.join();
     }
+    gate_.stop();
     if (server_) server_->Shutdown(std::chrono::system_clock::time_point(wall_now()) + grace);
     server_.reset();
   }
@@ -172,6 +255,13 @@ class GrpcServer::Running {
   std::size_t under_way() const { return context_.under_way; }
 
  private:
+  void admit(int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
+    taken.listener_fd = listener;
+    taken.fd = connection;
+    connections_->HandleNewConnection(&taken);
+  }
+
   void tell_health(bool ready) {
     auto* const health = server_->GetHealthCheckService();
     health->SetServingStatus(ready);
@@ -192,21 +282,27 @@ class GrpcServer::Running {
 
   InferContext context_;
   Service service_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
   Mutex mutex_;
   CondVar stop_;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::jthread health_;
+  ConnectionGate gate_;  // ends first
 };
 
 GrpcServer::GrpcServer(const config::GrpcConfig& config, serving::Engine& engine,
-                       const Clock& clock, std::string version)
-    : config_(config), engine_(engine), clock_(clock), version_(std::move(version)) {}
+                       const Clock& clock, std::string version, std::shared_ptr<Control> control)
+    : config_(config),
+      engine_(engine),
+      clock_(clock),
+      version_(std::move(version)),
+      control_(std::move(control)) {}
 
 GrpcServer::~GrpcServer() = default;
 
 Result<std::uint16_t> GrpcServer::start() {
-  running_ = std::make_unique<Running>(engine_, clock_, version_);
+  running_ = std::make_unique<Running>(engine_, clock_, version_, control_, config_.max_input_size);
   return running_->start(config_);
 }
 

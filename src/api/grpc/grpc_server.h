@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "api/control/control.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "config/server_config.h"
@@ -18,8 +19,9 @@ class GrpcServer {
   /// @param engine borrowed until stop() has returned
   /// @param clock borrowed; the engine's
   /// @param version what ServerMetadata shows
+  /// @param control what clients may set, and whether they may
   GrpcServer(const config::GrpcConfig& config, serving::Engine& engine, const Clock& clock,
-             std::string version);
+             std::string version, std::shared_ptr<Control> control);
   ~GrpcServer();  // stop() with no time left
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
@@ -43,6 +45,7 @@ class GrpcServer {
   serving::Engine& engine_;
   const Clock& clock_;
   const std::string version_;
+  const std::shared_ptr<Control> control_;
   std::unique_ptr<Running> running_;  // null: not started, or stopped
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,11 +62,12 @@ bool is_late(const grpc::CallbackServerContext& call) {
 // A request as it came: what can be said of it even if it is refused.
 struct Received {
   std::string model, version, id;
-  Result<serving::Request> request;
+  Result<DecodedMessage> decoded;
+  std::shared_ptr<Trace> trace;  // null: it is not traced
 };
 
 // Takes the bytes. No exception leaves it: memory may run out.
-Received read(ByteBuffer& bytes) {
+Received read(const InferContext& context, ByteBuffer& bytes) {
   Received received;
   try {
     auto message = std::make_shared<inference::ModelInferRequest>();
@@ -75,38 +77,59 @@ Received read(ByteBuffer& bytes) {
     received.model = message->model_name();
     received.version = message->model_version();
     received.id = message->id();
-    received.request = whole ? decode_message(std::move(message))
-                             : fail(Code::kInvalid, "the message is no ModelInferRequest");
+    received.trace = context.control->tracer->sample(received.model);
+    received.decoded =
+        whole ? decode_message(std::move(message),
+                               {context.control->shared_memory.get(), context.most_shared})
+              : fail(Code::kInvalid, "the message is no ModelInferRequest");
+    if (received.decoded) {
+      auto known =
+          look_up_model(context.engine, received.decoded->request, received.decoded->wishes);
+      if (!known) received.decoded = tl::unexpected(std::move(known.error()));
+    }
   } catch (const std::exception& e) {
     log::error("grpc: a request could not be read", {{"what", e.what()}});
-    received.request = fail(Code::kUnavailable, "no memory for the request");
+    received.decoded = fail(Code::kUnavailable, "no memory for the request");
   }
   return received;
 }
 
-// `call` is not looked at once `done` may have been called.
+// Called once with the engine's answer and what was wanted of it.
+using Answered = std::function<void(Result<serving::Response>, const OutputWishes&)>;
+
+// `call` is not looked at once `answered` may have been called.
 void infer(InferContext& context, const grpc::CallbackServerContext& call, Received received,
-           Cancellation& cancellation, serving::Done done) {
+           Cancellation& cancellation, Answered answered) {
   const auto refuse = [&](const Error& error) {
     context.engine.refused(received.model, received.version, error.code);
-    done(tl::unexpected(error));
+    answered(tl::unexpected(error), {});
   };
-  auto& request = received.request;
-  if (!request) return refuse(request.error());
+  if (!received.decoded) return refuse(received.decoded.error());
+  serving::Request* const request = &received.decoded->request;
   request->arrival = context.clock.now();
+  if (received.trace) received.trace->stamp("REQUEST_START", request->arrival);
   if (const auto left = time_left(call)) {
     if (*left <= Duration::zero()) {
       return refuse({Code::kDeadline, "the call's deadline passed before the request was read"});
     }
     request->timeout = std::min(request->timeout.value_or(*left), *left);
   }
-  cancellation.hold(context.engine.infer(std::move(*request), std::move(done)));
+  cancellation.hold(context.engine.infer(
+      std::move(*request),
+      [answered = std::move(answered), wishes = std::move(received.decoded->wishes),
+       trace = std::move(received.trace),
+       &clock = context.clock](Result<serving::Response> result) {
+        if (trace) trace->answered(result, clock.now());
+        answered(std::move(result), wishes);
+      }));
 }
 
 // Encodes outside of any lock; memory may run out.
-Result<ByteBuffer> encode(const serving::Response& response, Envelope envelope) {
+Result<ByteBuffer> encode(serving::Response& response, const OutputWishes& wishes,
+                          Envelope envelope) {
   try {
-    const auto pieces = encode_message(response, envelope);
+    if (auto done = fulfil(wishes, response); !done) return tl::unexpected(done.error());
+    const auto pieces = encode_message(response, envelope, wishes);
     if (!pieces) return tl::unexpected(pieces.error());
     return buffer_of(*pieces);
   } catch (const std::exception& e) {
@@ -124,8 +147,10 @@ class InferCall final : public grpc::ServerUnaryReactor {
     ++context_.under_way;
     // The call may end, and this object with it, before infer() returns.
     const auto cancellation = cancellation_;
-    infer(context_, call_, read(bytes), *cancellation,
-          [this](const Result<serving::Response>& result) { finish(result); });
+    infer(context_, call_, read(context_, bytes), *cancellation,
+          [this](Result<serving::Response> result, const OutputWishes& wishes) {
+            finish(std::move(result), wishes);
+          });
   }
 
   void OnCancel() override {
@@ -134,11 +159,11 @@ class InferCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  void finish(const Result<serving::Response>& result) {
+  void finish(Result<serving::Response> result, const OutputWishes& wishes) {
     grpc::Status status;
     if (!result) {
       status = status_of(result.error());
-    } else if (auto bytes = encode(*result, Envelope::kNone)) {
+    } else if (auto bytes = encode(*result, wishes, Envelope::kNone)) {
       call_.AddTrailingMetadata("gradus-level", std::to_string(result->origin.level));
       call_.AddTrailingMetadata("gradus-degraded", result->origin.degraded ? "true" : "false");
       answer_.Swap(&*bytes);
@@ -165,10 +190,12 @@ class InferStream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>
   void OnReadDone(bool ok) override {
     const auto turn = ok ? admit() : nullptr;
     if (turn) {
-      Received received = read(request_);
+      Received received = read(context_, request_);
       turn->id = received.id;
       infer(context_, call_, std::move(received), turn->cancellation,
-            [this, turn](const Result<serving::Response>& result) { answered(turn, result); });
+            [this, turn](Result<serving::Response> result, const OutputWishes& wishes) {
+              answered(turn, std::move(result), wishes);
+            });
     }
     advance([&]() REQUIRES(mutex_) {
       reading_ = false;
@@ -214,8 +241,9 @@ class InferStream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>
     return turns_.emplace_back(std::make_shared<Turn>());
   }
 
-  void answered(const std::shared_ptr<Turn>& turn, const Result<serving::Response>& result) {
-    auto bytes = result ? encode(*result, Envelope::kStream)
+  void answered(const std::shared_ptr<Turn>& turn, Result<serving::Response> result,
+                const OutputWishes& wishes) {
+    auto bytes = result ? encode(*result, wishes, Envelope::kStream)
                         : Result<ByteBuffer>(tl::unexpected(result.error()));
     if (!bytes) bytes = buffer_of(encode_stream_error(bytes.error().message, turn->id));
     --context_.under_way;

@@ -3,7 +3,10 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
+#include "api/control/control.h"
 #include "base/clock.h"
 #include "serving/engine.h"
 
@@ -21,6 +24,8 @@ namespace gradus::api {
 struct InferContext {
   serving::Engine& engine;
   const Clock& clock;
+  const std::shared_ptr<Control> control;
+  const std::uint64_t most_shared = 0;    // bytes of one request's inputs in shared memory
   std::atomic<std::size_t> under_way{0};  // requests that are not answered yet
 };
 

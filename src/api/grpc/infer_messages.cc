@@ -28,13 +28,13 @@ tl::unexpected<Error> refuse(std::string message) {
   return fail(Code::kInvalid, std::move(message));
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   constexpr std::size_t kMost = 80;
   return "'" + std::string(name.substr(0, kMost)) + (name.size() > kMost ? "…'" : "'");
 }
 
 tl::unexpected<Error> unexpected_value(std::string_view name, std::string_view wanted) {
-  return refuse("parameter " + quoted(name) + " must be " + std::string(wanted));
+  return refuse("parameter " + in_quotes(name) + " must be " + std::string(wanted));
 }
 
 // An integer of either sign's type in [least, most].
@@ -106,18 +106,23 @@ Result<void> read_parameters(const Parameters& parameters, serving::Request& req
   return {};
 }
 
-Result<void> refuse_unsupported(const Parameters& parameters) {
+// Where in shared memory the parameters say that a tensor lies.
+Result<RegionName> read_place(const Parameters& parameters) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  RegionName place;
   for (const auto& [name, value] : parameters) {
-    if (name.starts_with("shared_memory_")) {
-      return refuse("parameter " + quoted(name) +
-                    ": shared memory is not supported; send and take the tensor in the message");
-    }
-    if (name == "classification") {
-      return refuse(
-          "parameter 'classification' is not supported; take the whole output and sort it");
+    if (name == "shared_memory_region") {
+      if (value.parameter_choice_case() != InferParameter::kStringParam) {
+        return unexpected_value(name, "a string_param");
+      }
+      place.region = value.string_param();
+    } else if (name == "shared_memory_offset" || name == "shared_memory_byte_size") {
+      const auto bytes = integer(name, value, 0, kMost);
+      if (!bytes) return tl::unexpected(bytes.error());
+      (name == "shared_memory_offset" ? place.offset : place.byte_size) = *bytes;
     }
   }
-  return {};
+  return place;
 }
 
 std::size_t element_total(const InferTensorContents& c) {
@@ -232,12 +237,13 @@ std::span<const std::byte> aligned(const std::string& raw, DType dtype, Kept& ke
 }
 
 /// @param raw its data; null: it is in `contents`
+/// @param place of a tensor in shared memory
 Result<TensorView> read_tensor(const Message::InferInputTensor& input, const std::string* raw,
-                               Kept& kept) {
+                               const RegionName& place, SharedInputs& shared, Kept& kept) {
   TensorView tensor;
   const auto dtype = parse_dtype(input.datatype());
   if (!dtype) {
-    return refuse("'datatype' is " + quoted(input.datatype()) + "; expected " +
+    return refuse("'datatype' is " + in_quotes(input.datatype()) + "; expected " +
                   std::string(kDatatypeNames));
   }
   tensor.dtype = *dtype;
@@ -245,9 +251,16 @@ Result<TensorView> read_tensor(const Message::InferInputTensor& input, const std
     return refuse("'shape' has more than " + std::to_string(kMostDimensions) + " dimensions");
   }
   tensor.shape.assign(input.shape().begin(), input.shape().end());
-  if (auto count = element_count(tensor.shape); !count) return tl::unexpected(count.error());
-  if (auto supported = refuse_unsupported(input.parameters()); !supported) {
-    return tl::unexpected(supported.error());
+  const auto count = element_count(tensor.shape);
+  if (!count) return tl::unexpected(count.error());
+  if (place.any()) {
+    const auto range = find_range(shared.memory, place);
+    if (!range) return tl::unexpected(range.error());
+    auto read = read_shared(*range, *dtype, tensor.shape, *count, shared.most_bytes);
+    if (!read) return tl::unexpected(std::move(read.error()));
+    tensor.data = read->data;
+    kept.copies.push_back(std::move(read->owner));
+    return tensor;
   }
   if (raw != nullptr) {
     tensor.data = aligned(*raw, *dtype, kept);
@@ -260,107 +273,86 @@ Result<TensorView> read_tensor(const Message::InferInputTensor& input, const std
   return tensor;
 }
 
-Result<void> read_inputs(const Message& message, Kept& kept, std::vector<NamedView>& inputs) {
+Result<void> read_inputs(const Message& message, SharedInputs shared, Kept& kept,
+                         std::vector<NamedView>& inputs) {
   const int raw = message.raw_input_contents_size();
+  std::vector<RegionName> places;
+  int in_message = 0;  // of raw_input_contents those in shared memory have no entry
   for (int i = 0; i < message.inputs_size(); ++i) {
     const auto& input = message.inputs(i);
     if (input.name().empty()) return refuse("inputs[" + std::to_string(i) + "]: 'name' is empty");
-    if (raw > 0 && element_total(input.contents()) > 0) {
-      return refuse("input " + quoted(input.name()) +
-                    ": has 'contents' beside the request's 'raw_input_contents'; send all inputs "
-                    "in one of the two forms");
+    auto place = read_place(input.parameters());
+    if (!place) return refuse("input " + in_quotes(input.name()) + ": " + place.error().message);
+    const bool shares = place->any();
+    if ((shares || raw > 0) && element_total(input.contents()) > 0) {
+      return refuse("input " + in_quotes(input.name()) + ": has 'contents' beside " +
+                    (shares ? "its place in shared memory; expected one of them"
+                            : "the request's 'raw_input_contents'; send all inputs in one of the "
+                              "two forms"));
     }
+    if (!shares) ++in_message;
+    places.push_back(std::move(*place));
   }
-  if (raw > 0 && raw != message.inputs_size()) {
+  if (raw > 0 && raw != in_message) {
     return refuse("raw_input_contents has " + std::to_string(raw) + " entries for " +
-                  std::to_string(message.inputs_size()) + " inputs; expected one for each");
+                  std::to_string(in_message) + " inputs; expected one for each");
   }
+  int next = 0;
   for (int i = 0; i < message.inputs_size(); ++i) {
     const auto& input = message.inputs(i);
-    auto tensor = read_tensor(input, raw > 0 ? &message.raw_input_contents(i) : nullptr, kept);
-    if (!tensor) return refuse("input " + quoted(input.name()) + ": " + tensor.error().message);
+    const RegionName& place = places[static_cast<std::size_t>(i)];
+    const bool is_raw = raw > 0 && !place.any();
+    auto tensor = read_tensor(input, is_raw ? &message.raw_input_contents(next++) : nullptr, place,
+                              shared, kept);
+    if (!tensor) {
+      return fail(tensor.error().code,
+                  "input " + in_quotes(input.name()) + ": " + tensor.error().message);
+    }
     inputs.push_back({input.name(), std::move(*tensor)});
   }
   return {};
 }
 
-Result<void> read_outputs(const Message& message, std::vector<std::string>& outputs) {
+Result<OutputWish> read_wish(const Message::InferRequestedOutputTensor& output,
+                             const SharedMemory* memory) {
+  OutputWish wish;
+  const auto place = read_place(output.parameters());
+  if (!place) return tl::unexpected(place.error());
+  auto range = find_range(memory, *place);
+  if (!range) return tl::unexpected(std::move(range.error()));
+  wish.place = std::move(*range);
+  if (const auto found = output.parameters().find("classification");
+      found != output.parameters().end()) {
+    const auto classes = integer(found->first, found->second, 0, kMostClasses);
+    if (!classes) return tl::unexpected(classes.error());
+    wish.classes = static_cast<std::uint32_t>(*classes);
+  }
+  if (wish.place.region && wish.classes > 0) return refuse(std::string(kEitherWish));
+  return wish;
+}
+
+Result<void> read_outputs(const Message& message, const SharedMemory* memory,
+                          DecodedMessage& decoded) {
+  bool any = false;
   for (int i = 0; i < message.outputs_size(); ++i) {
     const auto& output = message.outputs(i);
     if (output.name().empty()) return refuse("outputs[" + std::to_string(i) + "]: 'name' is empty");
-    if (auto supported = refuse_unsupported(output.parameters()); !supported) {
-      return refuse("output " + quoted(output.name()) + ": " + supported.error().message);
-    }
-    outputs.push_back(output.name());
+    auto wish = read_wish(output, memory);
+    if (!wish) return refuse("output " + in_quotes(output.name()) + ": " + wish.error().message);
+    any = any || wish->place.region || wish->classes > 0;
+    decoded.request.outputs.push_back(output.name());
+    decoded.wishes.named.push_back(std::move(*wish));
   }
+  if (!any) decoded.wishes.named.clear();
   return {};
-}
-
-// Writes the pieces of a message: what is short is gathered, what is long stays where it lies.
-class Pieces {
- public:
-  void append(std::string_view text) { text_ += text; }
-
-  // A field of type bytes, string or message: its tag, its length.
-  void begin_field(std::uint32_t number, std::size_t size) {
-    append_varint((number << 3) | 2);  // wire type 2: a length, then so many bytes
-    append_varint(size);
-  }
-
-  void append(const Segment& data) {
-    constexpr std::size_t kLong = 4096;
-    if (data.bytes.size() < kLong) {
-      text_.append(reinterpret_cast<const char*>(data.bytes.data()), data.bytes.size());
-      return;
-    }
-    flush();
-    segments_.push_back(data);
-  }
-
-  std::vector<Segment> take() && {
-    flush();
-    return std::move(segments_);
-  }
-
- private:
-  void append_varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
-    text_ += static_cast<char>(value);
-  }
-
-  void flush() {
-    if (text_.empty()) return;
-    const auto owner = std::make_shared<const std::string>(std::exchange(text_, {}));
-    segments_.push_back({std::as_bytes(std::span(*owner)), owner});
-  }
-
-  std::string text_;
-  std::vector<Segment> segments_;
-};
-
-std::size_t varint_size(std::uint64_t value) {
-  std::size_t size = 1;
-  while ((value >>= 7) != 0) ++size;
-  return size;
-}
-
-void fill_parameters(const serving::Origin& origin, bool in_stream,
-                     google::protobuf::Map<std::string, InferParameter>& parameters) {
-  parameters["level"].set_int64_param(origin.level);
-  parameters["level_name"].set_string_param(origin.level_name);
-  parameters["variant"].set_string_param(origin.variant);
-  parameters["degraded"].set_bool_param(origin.degraded);
-  parameters["queue_us"].set_int64_param(to_us(origin.queue));
-  parameters["run_us"].set_int64_param(to_us(origin.run));
-  parameters["latency_ms"].set_double_param(to_ms(origin.latency));
-  if (in_stream) parameters["triton_final_response"].set_bool_param(true);
 }
 
 }  // namespace
 
-Result<serving::Request> decode_message(
-    std::shared_ptr<const inference::ModelInferRequest> message) {
-  serving::Request request;
+Result<DecodedMessage> decode_message(std::shared_ptr<const inference::ModelInferRequest> message,
+                                      const SharedInputs& shared) {
+  DecodedMessage decoded;
+  serving::Request& request = decoded.request;
   request.model = message->model_name();
   request.version = message->model_version();
   request.id = message->id();
@@ -368,62 +360,15 @@ Result<serving::Request> decode_message(
     return tl::unexpected(read.error());
   }
   auto kept = std::make_shared<Kept>();
-  if (auto read = read_inputs(*message, *kept, request.inputs); !read) {
+  if (auto read = read_inputs(*message, shared, *kept, request.inputs); !read) {
     return tl::unexpected(read.error());
   }
-  if (auto read = read_outputs(*message, request.outputs); !read) {
+  if (auto read = read_outputs(*message, shared.memory, decoded); !read) {
     return tl::unexpected(read.error());
   }
   kept->message = std::move(message);
   request.storage = std::move(kept);
-  return request;
-}
-
-Result<std::vector<Segment>> encode_message(const serving::Response& response, Envelope envelope) {
-  const bool in_stream = envelope == Envelope::kStream;
-  inference::ModelInferResponse head;
-  head.set_model_name(response.model);
-  head.set_model_version(response.version);
-  head.set_id(response.id);
-  fill_parameters(response.origin, in_stream, *head.mutable_parameters());
-  std::size_t behind = 0;
-  for (const NamedTensor& output : response.outputs) {
-    const Tensor& tensor = output.tensor;
-    if (auto fits = check_byte_size({tensor.dtype, tensor.shape, tensor.data}); !fits) {
-      return fail(Code::kInternal, "output '" + output.name + "': " + fits.error().message);
-    }
-    auto& to = *head.add_outputs();
-    to.set_name(output.name);
-    to.set_datatype(std::string(dtype_name(tensor.dtype)));
-    to.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-    behind += 1 + varint_size(tensor.data.size()) + tensor.data.size();
-  }
-  const std::string text = head.SerializeAsString();
-  if (text.size() + behind > std::numeric_limits<std::int32_t>::max() - 16) {
-    return fail(Code::kInternal, "the answer has " + std::to_string(text.size() + behind) +
-                                     " bytes; a message over gRPC holds 2^31 - 1");
-  }
-  Pieces pieces;
-  if (in_stream) {
-    pieces.begin_field(inference::ModelStreamInferResponse::kInferResponseFieldNumber,
-                       text.size() + behind);
-  }
-  pieces.append(text);
-  for (const NamedTensor& output : response.outputs) {
-    pieces.begin_field(inference::ModelInferResponse::kRawOutputContentsFieldNumber,
-                       output.tensor.data.size());
-    pieces.append(Segment{output.tensor.data, output.tensor.owner});
-  }
-  return std::move(pieces).take();
-}
-
-std::vector<Segment> encode_stream_error(std::string_view text, std::string_view id) {
-  inference::ModelStreamInferResponse message;
-  message.set_error_message(std::string(text));
-  message.mutable_infer_response()->set_id(std::string(id));
-  Pieces pieces;
-  pieces.append(message.SerializeAsString());
-  return std::move(pieces).take();
+  return decoded;
 }
 
 }  // namespace gradus::api

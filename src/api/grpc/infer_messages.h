@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/codec/output_wishes.h"
 #include "api/codec/segment.h"
 #include "base/result.h"
 #include "serving/request.h"
@@ -16,21 +17,29 @@ class ModelInferRequest;
 
 namespace gradus::api {
 
+struct DecodedMessage {
+  serving::Request request;
+  OutputWishes wishes;  // for fulfil and encode_message
+};
+
 /// Raw and most typed tensors are views into the message; copied are typed INT8, INT16, UINT8,
 /// UINT16 and BYTES, and raw data that is not aligned for its type. Any thread.
 /// @param message kept by the request's `storage`; not changed by anyone any more
-/// @return `arrival` is left for the caller to stamp. kInvalid names the input, output or
-///   parameter; no other code is returned
-Result<serving::Request> decode_message(
-    std::shared_ptr<const inference::ModelInferRequest> message);
+/// Inputs in shared memory are copied from there.
+/// @return the request's `arrival` is left for the caller to stamp. kInvalid names the input,
+///   output or parameter; kUnavailable: no memory
+Result<DecodedMessage> decode_message(std::shared_ptr<const inference::ModelInferRequest> message,
+                                      const SharedInputs& shared = {});
 
 enum class Envelope : bool { kNone, kStream };  // ModelInferResponse, or it in a stream's message
 
 /// The serialised answer in pieces, to be sent one after the other. Large outputs are not copied:
 /// their pieces lie in the runtime's own memory. Any thread.
+/// @param wishes fulfilled: what lies in shared memory is said to, with no bytes in the message
 /// @return kInternal: an output's bytes do not fit its type and shape, or all is over 2^31 - 1
 /// bytes
-Result<std::vector<Segment>> encode_message(const serving::Response& response, Envelope envelope);
+Result<std::vector<Segment>> encode_message(const serving::Response& response, Envelope envelope,
+                                            const OutputWishes& wishes = {});
 
 /// A ModelStreamInferResponse that says what is wrong with the request of that id.
 std::vector<Segment> encode_stream_error(std::string_view text, std::string_view id);

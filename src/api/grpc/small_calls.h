@@ -1,6 +1,7 @@
-// The calls that only ask: health, metadata, the index. Serialised messages in and out, so that
-// nothing here needs a port.
+// The calls that only ask, as health, metadata and statistics, and those that load and unload.
+// Serialised messages in and out, so that nothing here needs a port.
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,20 +13,23 @@ namespace gradus::api {
 
 struct SmallCall {
   const char* method;  // `ServerLive`
-  /// @param version the server's
   /// @return kInvalid: the request is no message of its type; kNotFound, kUnavailable: of the model
-  Result<std::string> (*answer)(std::string_view request, const serving::Engine& engine,
-                                std::string_view version);
+  Result<std::string> (*answer)(std::string_view request, const serving::Engine& engine);
 };
 
 std::span<const SmallCall> small_calls();
 
-/// A call of the protocol that this server does not answer, and what to do instead.
-struct UnansweredCall {
-  const char* method;
-  const char* advice;
+/// A call whose answer takes as long as a model's load.
+struct SlowCall {
+  const char* method;  // `RepositoryModelLoad`
+  /// Returns at once.
+  /// @param request not used once this returns
+  /// @param done called once, from any thread, with the answer; errors as serving::Managed's, and
+  ///   kInvalid: the request is no message of its type, or what it says makes no sense
+  void (*start)(std::string_view request, serving::Engine& engine,
+                std::function<void(Result<std::string>)> done);
 };
 
-std::span<const UnansweredCall> unanswered_calls();
+std::span<const SlowCall> slow_calls();
 
 }  // namespace gradus::api

@@ -1,117 +1,30 @@
 #include "api/http/admin.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <array>
 #include <utility>
 
 namespace gradus::api {
-namespace {
-
-constexpr std::size_t kMostToken = 4096;  // bytes
-
-bool has_token(const HttpRequest& request, std::string_view token) {
-  constexpr std::string_view kBearer = "Bearer ";
-  std::string_view given = request.header("Authorization").value_or("");
-  if (request.header_conflicts("Authorization")) return false;
-  if (!equal_ignoring_case(given.substr(0, kBearer.size()), kBearer)) return false;
-  given.remove_prefix(std::min(given.find_first_not_of(' ', kBearer.size()), given.size()));
-  return same_secret(given, token);
-}
-
-bool from_this_machine(const HttpRequest& request) {
-  for (const std::string_view other : {"Origin", "Forwarded", "X-Forwarded-For"}) {
-    if (request.header(other)) return false;
-  }
-  return is_loopback(request.peer);
-}
-
-/// What the file holds, if its owner (and perhaps a group) alone may read it.
-Result<std::string> read_private(const std::string& path) {
-  const auto refused = [&](const std::string& why) {
-    return fail(Code::kInvalid, "admin.token_file: '" + path + "': " + why);
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return refused(std::strerror(errno));
-  struct stat about {};
-  ::fstat(file, &about);
-  std::string text(kMostToken + 2, '\0');
-  const ssize_t size = S_ISREG(about.st_mode) ? ::read(file, text.data(), text.size()) : -1;
-  ::close(file);
-  if (size < 0) return refused("is no file that can be read");
-  if ((about.st_mode & S_IRWXO) != 0) return refused("is open to every user; chmod 600 it");
-  text.resize(static_cast<std::size_t>(size));
-  return text;
-}
-
-}  // namespace
-
-bool is_loopback(std::string_view address) {
-  std::string text(address);
-  constexpr std::string_view kMapped = "::ffff:";
-  if (equal_ignoring_case(address.substr(0, kMapped.size()), kMapped)) {
-    text.erase(0, kMapped.size());
-  }
-  in_addr v4{};
-  if (inet_pton(AF_INET, text.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  in6_addr v6{};
-  return inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
-bool same_secret(std::string_view given, std::string_view secret) {
-  volatile unsigned char differ = given.size() == secret.size() && !secret.empty() ? 0 : 1;
-  for (std::size_t i = 0; i < given.size() && !secret.empty(); ++i) {
-    const auto bits =
-        static_cast<unsigned>(given[i]) ^ static_cast<unsigned>(secret[i % secret.size()]);
-    differ = static_cast<unsigned char>(differ | (bits & 0xff));
-  }
-  return differ == 0;
-}
 
 Result<Admin> Admin::open(const config::AdminConfig& config) {
-  Admin admin;
-  admin.loopback_ = config.allow_from_loopback;
-  if (config.token_file.empty()) return admin;
-  auto text = read_private(config.token_file);
-  if (!text) return tl::unexpected(text.error());
-  if (text->ends_with('\n')) text->pop_back();
-  if (text->ends_with('\r')) text->pop_back();
-  const bool visible = std::ranges::all_of(*text, [](char c) { return c > ' ' && c < 0x7f; });
-  if (text->empty() || text->size() > kMostToken || !visible) {
-    return fail(Code::kInvalid, "admin.token_file: '" + config.token_file +
-                                    "': must hold one line of 1 to " + std::to_string(kMostToken) +
-                                    " visible ASCII characters");
-  }
-  admin.token_ = std::move(*text);
-  return admin;
+  auto permission = Permission::open(config);
+  if (!permission) return tl::unexpected(std::move(permission.error()));
+  return Admin(std::move(*permission));
 }
 
 std::optional<HttpResponse> Admin::refusal(const HttpRequest& request) const {
-  if (loopback_ && from_this_machine(request)) return std::nullopt;
-  if (!token_.empty()) {
-    if (has_token(request, token_)) return std::nullopt;
-    HttpResponse response = error_response(
-        401,
-        "this changes the server's state and needs the token of its --admin-token-file, as "
-        "'Authorization: Bearer TOKEN'");
-    response.headers.emplace_back("WWW-Authenticate", "Bearer");
-    return response;
+  constexpr std::array<std::string_view, 3> kOfOthers = {"Origin", "Forwarded", "X-Forwarded-For"};
+  Caller caller{.peer = request.peer};
+  if (!request.header_conflicts("Authorization")) {
+    caller.authorization = request.header("Authorization").value_or("");
   }
-  if (loopback_) {
-    return error_response(
-        403,
-        "this changes the server's state and is allowed on its own machine only, without proxy "
-        "and browser (--allow-admin-from-loopback); --admin-token-file allows it elsewhere");
-  }
-  return error_response(
-      403,
-      "this changes the server's state, which only a server started with --admin-token-file "
-      "FILE or --allow-admin-from-loopback allows");
+  caller.passed_on = std::ranges::any_of(
+      kOfOthers, [&](std::string_view name) { return request.header(name).has_value(); });
+  const auto refused = permission_.refusal(caller);
+  if (!refused) return std::nullopt;
+  HttpResponse response = error_response(refused->token_wanted ? 401 : 403, refused->text);
+  if (refused->token_wanted) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
 }
 
 }  // namespace gradus::api

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 
 #include "api/http/connection.h"
 #include "base/log.h"
+#include "base/open_files.h"
 
 namespace gradus::api {
 namespace {
@@ -38,14 +38,6 @@ constexpr Duration kTrimEvery = 10s;
 constexpr Duration kCapLogEvery = 10s;
 constexpr auto kAcceptPause = 50ms;  // after accept found no descriptor or memory
 constexpr auto kStopPoll = 2ms;
-
-// Leaves room for model files, the runtime's devices and worker processes.
-std::size_t cap_by_open_files() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const auto files = static_cast<std::size_t>(limit.rlim_cur);
-  return files - std::min<std::size_t>(files / 4, 512);
-}
 
 std::chrono::milliseconds sweep_period(const config::HttpConfig& config) {
   const auto shortest = std::min({config.header_timeout, config.body_timeout, config.idle_timeout});
@@ -77,7 +69,7 @@ ServerCore::ServerCore(const config::HttpConfig& http_config, Handler& request_h
       clock(server_clock),
       pool(body_pool),
       threads_(thread_count),
-      cap_(connection_cap > 0 ? connection_cap : cap_by_open_files()),
+      cap_(connection_cap > 0 ? connection_cap : room_for_http()),
       io_(std::make_unique<asio::io_context>(thread_count)),
       listener_(std::make_unique<Listener>(*io_)) {}
 

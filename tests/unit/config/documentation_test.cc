@@ -58,9 +58,10 @@ TEST(Documentation, NamesEveryKey) {
   for (const auto& field : metrics_fields()) expect_row("metrics." + field.key);
   for (const auto& field : alerts_fields()) expect_row("alerts." + field.key);
   for (const auto& field : admin_fields()) expect_row("admin." + field.key);
+  for (const auto& field : trace_fields()) expect_row("trace." + field.key);
   for (const auto& field : server_fields()) {
     if (field.key != "admin" && field.key != "alerts" && field.key != "grpc" &&
-        field.key != "http" && field.key != "metrics") {
+        field.key != "http" && field.key != "metrics" && field.key != "trace") {
       expect_row(field.key);
     }
   }

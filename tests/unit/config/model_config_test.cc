@@ -95,7 +95,8 @@ TEST_P(RoundTrip, PrintedModelsLoadToTheSameValues) {
 INSTANTIATE_TEST_SUITE_P(
     Models, RoundTrip,
     testing::Values(
-        "",
+        "", "{version_policy: all, default_priority: 3}", "version_policy: {latest: 2}",
+        "version_policy: {specific: [3, 1]}",
         "{default_timeout_ms: 1, policy: {error_rate: 0.1, slow_share: 1e-9, slow_factor: 2.25}}",
         "default_levels: {gpu: {allow_software_gpu: true}, cpu: {quality: 0.30000000000000004}}",
         R"(levels:
@@ -122,6 +123,27 @@ TEST(ModelFile, IsReadFromTheModelsFolder) {
   const auto config = load_model_config(file.folder(), kAllFiles, {});
   ASSERT_TRUE(config);
   EXPECT_EQ(config->default_timeout, 1234ms);
+}
+
+TEST(ModelFile, LiesOverItsBase) {
+  const ScratchFile file("max_queue_size: 3\ndefault_levels: {cpu: {threads: 3}}\n");
+  const Base base{.change =
+                      [](ModelConfig& config) {
+                        config.max_queue_size = 1;
+                        config.default_timeout = 1ms;
+                        for (LevelConfig& level : config.levels) level.threads = 1;
+                        config.levels[0].instances = 4;
+                      },
+                  .yaml = "{max_queue_size: 2, default_timeout_ms: 2, admission: false}",
+                  .shown_name = "base"};
+  const auto config = load_model_config(file.folder(), kAllFiles, {}, base);
+  ASSERT_TRUE(config) << lines(config.error());
+  EXPECT_EQ(config->max_queue_size, 3u) << "the file over its base";
+  EXPECT_EQ(config->default_timeout, 2ms) << "the base's keys over its change of the defaults";
+  EXPECT_EQ(config->levels[0].instances, 4) << "a change of the default ladder";
+  EXPECT_EQ(config->levels[1].threads, 3);
+  EXPECT_THAT(load_model_config(file.folder(), kAllFiles, {}, {{}, "a: 1", "base"}).error(),
+              ElementsAre(StartsWith("base: a: unknown key")));
 }
 
 TEST(ModelFile, MayBeMissing) {

@@ -75,6 +75,14 @@ std::vector<Bad> bad_files() {
       {"pad: [tokens]", {"pad = [tokens]: must be a map of input names to numbers"}},
       {"pad: {tokens: x}", {"pad.tokens = x: must be a number in [-1e+300, 1e+300]"}},
       {"priority_levels: -1", {"priority_levels = -1: must be in [0, 1000000]"}},
+      {"default_priority: 1000001", {"default_priority = 1000001: must be in [0, 1000000]"}},
+      {"version_policy: newest",
+       {"version_policy = newest: must be all, {latest: N} or {specific: [versions]}"}},
+      {"version_policy: {latest: 1, specific: [1]}", {"version_policy = {...}: must be all, …"}},
+      {"version_policy: {specific: []}", {"version_policy = {...}: must be all, …"}},
+      {"version_policy: {latest: 0}", {"version_policy.latest = 0: must be in [1, 1000000]"}},
+      {"version_policy: {specific: [1, 0]}",
+       {"version_policy.specific[1] = 0: must be in [1, 9223372036854775807]"}},
       {"levels: [gpu]", {"levels[0] = gpu: must be a map of keys"}},
       {"policy: fast", {"policy = fast: must be a map of keys"}},
       {"default_levels: [gpu]", {"default_levels = [gpu]: must be a map of default levels' names"}},
@@ -85,7 +93,7 @@ std::vector<Bad> bad_files() {
       {"zebra: 1",
        {"zebra: unknown key; known: default_levels, levels, default_timeout_ms, admission, "
         "max_queue_size, "
-        "priority_levels, pad, policy"}},
+        "priority_levels, default_priority, version_policy, pad, policy"}},
       {level("max_bach_size: 4"),
        {l0 + "max_bach_size: unknown key; did you mean max_batch_size?"}},
       {policy("hold: 5"), {"policy.hold: unknown key; did you mean hold_ms?"}},

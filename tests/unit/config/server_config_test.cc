@@ -45,6 +45,12 @@ http:
 grpc: {address: "::", port: 9000, max_input_size: 2147483647}
 metrics: {address: 0.0.0.0, port: 0}
 admin: {token_file: /run/token, allow_from_loopback: true}
+trace: {file: /var/t.json, level: TIMESTAMPS, rate: 4294967295, count: 0, log_frequency: 7}
+allow_client_shm: true
+model_name: mine
+model_control_mode: explicit
+load_models: [a, "*"]
+repository_poll_secs: 86400
 alerts:
   alertmanager_url: http://[::1]:9093
   webhook_url: https://hooks.example
@@ -65,11 +71,17 @@ TEST(ServerConfig, ReadsEveryKey) {
   const ScratchFile file(kFull, "server.yaml");
   ServerConfig expected;
   expected.model_repositories = {"/a", "b c"};
-  expected.http = {"::1", 0, 1ull << 40, 4096, 7, 1ms, 2ms, 3ms};
-  expected.grpc = {"::", 9000, 2147483647};
+  expected.http = {true, "::1", 0, 1ull << 40, 4096, 7, 1ms, 2ms, 3ms};
+  expected.grpc = {true, "::", 9000, 2147483647};
   expected.admin = {"/run/token", true};
+  expected.trace = {"/var/t.json", TraceLevel::kTimestamps, 4294967295, 0, 7};
+  expected.allow_client_shm = true;
+  expected.model_name = "mine";
+  expected.model_control_mode = ModelControl::kExplicit;
+  expected.load_models = {"a", "*"};
+  expected.repository_poll_secs = 86400;
   expected.alerts = {"http://[::1]:9093", "https://hooks.example", 250ms, 100ms};
-  expected.metrics = {"0.0.0.0", 0};
+  expected.metrics = {true, "0.0.0.0", 0};
   expected.exit_timeout = 0ms;
   expected.provider_libraries = {{"FaultyExecutionProvider", "/lib/with space.so"},
                                  {"OpenVINOExecutionProvider", "/lib/ov.so"}};

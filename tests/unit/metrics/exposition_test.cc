@@ -30,7 +30,7 @@ class ExpositionTest : public testing::Test {
   ExpositionTest() {
     cpu_.answered(1ms, 4ms, 6ms);
     cpu_.answered(2ms, 4ms, 7ms);
-    cpu_.executed(8, 4ms);
+    cpu_.executed(8, {.infer = 4ms});
     cpu_.run_failed(Code::kInternal, 500us);
     cpu_.deadline_missed(Phase::kQueued);
     cpu_.deadline_missed(Phase::kRunning);

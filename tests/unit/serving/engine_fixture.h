@@ -43,13 +43,13 @@ class EngineTest : public ::testing::Test {
   void start(std::size_t max_queue = 64) {
     ModelFolder folder;
     folder.name = "m";
-    folder.version = "1";
-    folder.config = config_;
+    folder.versions.push_back({.number = 1, .files = {}, .config = config_, .faults = {}});
     ModelFolder broken;
     broken.name = "broken";
     broken.faults = {"broken/gradus.yaml: levels = 7: must be a list"};
     engine_ = std::make_unique<LadderEngine>(
-        std::vector{folder, broken}, [this](const runtime::LoadSpec& spec) { return load(spec); },
+        std::vector{folder, broken}, std::nullopt, config::ServerConfig{},
+        [this](const runtime::LoadSpec& spec) { return load(spec); },
         LadderEngine::Options{.cpus = 2, .queue = {.entries = max_queue}}, steady_clock(), pool_);
   }
   void start_and_load(std::size_t max_queue = 64) {

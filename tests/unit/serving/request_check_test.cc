@@ -3,6 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "serving/declared.h"
+#include "serving/warmup.h"
+#include "support/fake_backend.h"
+
 namespace gradus::serving {
 namespace {
 
@@ -66,6 +73,108 @@ TEST(BindRequest, SaysWhatIsWrong) {
             "unknown output 'logit'; the model's outputs are 'logits', 'state'");
   EXPECT_EQ(error_of(request({scale(), ids({1, 8}, 64)}, {"state", "state"})),
             "output 'state' is requested twice");
+}
+
+// Clients see `x` as [batch, 8, n], the model has [batch, 2, 4, n].
+const runtime::Signature kBatched{
+    .inputs = {{"x", DType::kFp32, {-1, 2, 4, -1}}, {"y", DType::kFp32, {-1}}},
+    .outputs = {{"z", DType::kFp32, {-1, 4}}}};
+
+config::Declared batched() {
+  return {.max_batch_size = 2,
+          .inputs = {{.name = "x", .datatype = "FP32", .dims = {{8, -1}}, .reshape = {{2, 4, -1}}}},
+          .outputs = {{.name = "z", .datatype = "FP32", .dims = {{4, 1}}, .reshape = {{4}}}}};
+}
+
+NamedView floats(const char* name, Shape shape) {
+  static const std::vector<std::byte> zeros(1024);
+  const auto count = element_count(shape);
+  return {name, {DType::kFp32, std::move(shape), std::span(zeros).first(*count * 4)}};
+}
+
+std::string declared_error(std::vector<NamedView> inputs, const config::Declared& declared) {
+  const auto bound = bind_request(request(std::move(inputs)), kBatched, declared);
+  return bound ? "" : bound.error().message;
+}
+
+TEST(DeclaredRequest, IsBoundInTheModelsShape) {
+  const auto bound =
+      bind_request(request({floats("x", {2, 8, 3}), floats("y", {2})}), kBatched, batched());
+  ASSERT_TRUE(bound) << bound.error().message;
+  EXPECT_EQ(bound->inputs[0].shape, (Shape{2, 2, 4, 3}));
+  EXPECT_EQ(bound->inputs[1].shape, (Shape{2})) << "of which nothing is declared";
+}
+
+TEST(DeclaredRequest, IsHeldAgainstWhatIsDeclared) {
+  EXPECT_EQ(declared_error({floats("x", {2, 2, 4, 3}), floats("y", {2})}, batched()),
+            "input 'x' has shape [2,2,4,3], expected [-1,8,-1]");
+  EXPECT_EQ(declared_error({floats("x", {3, 8, 1}), floats("y", {3})}, batched()),
+            "input 'x' has a batch of 3, max_batch_size is 2");
+  EXPECT_EQ(declared_error({floats("x", {2, 8, 1}), floats("y", {1})}, batched()),
+            "input 'y' has a batch of 1, input 'x' one of 2");
+  config::Declared whole = batched();
+  whole.max_batch_size = 0;
+  whole.inputs = {{.name = "y", .datatype = "FP32", .dims = {{5}}}};
+  EXPECT_EQ(declared_error({floats("x", {1, 2, 4, 1}), floats("y", {6})}, whole),
+            "input 'y' has shape [6], expected [5]");
+  EXPECT_EQ(declared_error({floats("x", {9, 2, 4, 1}), floats("y", {5})}, whole), "")
+      << "no batch, no bound";
+}
+
+TEST(Declared, IsWhatClientsSeeOfTheModel) {
+  const runtime::Signature shown = shown_signature(batched(), kBatched);
+  EXPECT_EQ(shown.inputs[0].shape, (Shape{-1, 8, -1}));
+  EXPECT_EQ(shown.inputs[1].shape, (Shape{-1}));
+  EXPECT_EQ(shown.outputs[0].shape, (Shape{-1, 4, 1}));
+  const config::Declared declared = batched();
+  EXPECT_EQ(client_shape(declared, declared.outputs[0], {2, 4}), (Shape{2, 4, 1}));
+  EXPECT_EQ(client_shape(declared, declared.outputs[0], {2, 5}), (Shape{2, 5})) << "no such output";
+}
+
+TEST(Declared, IsHeldAgainstTheModel) {
+  EXPECT_EQ(contradiction(batched(), kBatched), "");
+  config::Declared wrong = batched();
+  wrong.outputs[0].reshape = {{5}};
+  EXPECT_EQ(
+      contradiction(wrong, kBatched),
+      "output 'z' is declared with shape [-1,5] by its reshape, the batch included; the model "
+      "has [-1,4]");
+  EXPECT_TRUE(is_batched({}, kBatched));
+  EXPECT_FALSE(is_batched({.max_batch_size = 0, .inputs = {}, .outputs = {}}, kBatched));
+  EXPECT_FALSE(is_batched({}, kSignature)) << "it has a scalar";
+}
+
+TEST(Warmup, RunsEachSampleAsOftenAsItSays) {
+  const auto fake = std::make_shared<support::FakeLevel>();
+  LevelRuntime level;
+  level.backend = std::make_unique<support::FakeBackend>(fake);
+  std::vector<std::vector<float>> given;
+  fake->before_values = [&given](std::span<const float> values) {
+    given.emplace_back(values.begin(), values.end());
+    return Result<void>();
+  };
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "gradus-warm-up";
+  const float value = 7;
+  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&value), sizeof value);
+  using Data = config::WarmupInput::Data;
+  config::ModelConfig config;
+  config.declared.max_batch_size = 2;
+  config.warmup = {
+      {.name = "zeros", .batch_size = 1, .runs = 2, .inputs = {{"x", "FP32", {}, Data::kZero, {}}}},
+      {.name = "file",
+       .batch_size = 2,
+       .runs = 1,
+       .inputs = {{"x", "FP32", {}, Data::kFile, file}}}};
+  const auto warm = run_warmup(level, config);
+  ASSERT_TRUE(warm) << warm.error().message;
+  EXPECT_THAT(given, ElementsAre(ElementsAre(0), ElementsAre(0), ElementsAre(7, 7)));
+
+  std::filesystem::remove(file);
+  EXPECT_EQ(run_warmup(level, config).error().message,
+            "warm-up sample 'file': " + file.string() + ": cannot be read");
+  config.warmup[0].inputs.clear();
+  EXPECT_EQ(run_warmup(level, config).error().message,
+            "warm-up sample 'zeros': input 'x' is missing; the model's inputs are 'x'");
 }
 
 }  // namespace

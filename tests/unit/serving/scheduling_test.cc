@@ -108,6 +108,71 @@ TEST_F(SchedulingTest, WhatWaitsRunsTogetherAndEachGetsItsOwnAnswer) {
   EXPECT_THAT(batches(), ElementsAre(1, 5));
 }
 
+TEST_F(SchedulingTest, StatisticsCountRunsByTheirSizeAndRequestsByWhatBecameOfThem) {
+  one_level(8);
+  const auto at_first = engine_->statistics("", "");
+  ASSERT_TRUE(at_first);
+  ASSERT_EQ(at_first->size(), 1U) << "what cannot be served is left out";
+  EXPECT_EQ(at_first->front().last_inference_ms, 0U);
+  EXPECT_EQ(at_first->front().execution_count, 0U) << "its runs while it loaded are nobody's";
+
+  const auto ms_now = [] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(wall_now().time_since_epoch())
+        .count();
+  };
+  const auto begun = ms_now();
+  Gate gate;
+  auto running = hold(gate);
+  std::vector<std::future<Result<Response>>> joined;
+  for (int i = 0; i < 5; ++i) joined.push_back(send(request()));
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (auto& answer : joined) EXPECT_TRUE(answer.get());
+  const std::vector<float> twenty(20, 1);
+  EXPECT_TRUE(infer(many(twenty))) << "in parts of 8, 8 and 4";
+  levels_[1]->before = [] { return fail(Code::kInternal, "broken"); };
+  EXPECT_FALSE(infer());
+
+  const auto found = engine_->statistics("m", "");
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->size(), 1U);
+  const ModelStatistics& all = found->front();
+  EXPECT_EQ(all.name + "/" + all.version, "m/1");
+  EXPECT_GE(static_cast<std::int64_t>(all.last_inference_ms), begun - 1);
+  EXPECT_LE(static_cast<std::int64_t>(all.last_inference_ms), ms_now() + 1);
+  EXPECT_EQ(all.inference_count, 26U);
+  EXPECT_EQ(all.execution_count, 5U);
+  for (const DurationSum& sum :
+       {all.success, all.queue, all.compute_input, all.compute_infer, all.compute_output}) {
+    EXPECT_EQ(sum.count, 7U);
+  }
+  EXPECT_EQ(all.fail.count, 1U);
+  EXPECT_GT(all.fail.ns, 0U);
+  EXPECT_GE(all.success.ns,
+            all.queue.ns + all.compute_input.ns + all.compute_infer.ns + all.compute_output.ns);
+  ASSERT_EQ(all.batches.size(), 4U);
+  const std::uint64_t sizes[][2] = {{1, 1}, {4, 1}, {5, 1}, {8, 2}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(all.batches[i].batch_size, sizes[i][0]);
+    EXPECT_EQ(all.batches[i].compute_infer.count, sizes[i][1]);
+    EXPECT_GT(all.batches[i].compute_infer.ns, 0U);
+    const bool is_joined = sizes[i][0] == 5;
+    EXPECT_EQ(all.batches[i].compute_input.ns > 0, is_joined);
+    EXPECT_EQ(all.batches[i].compute_output.ns > 0, is_joined);
+  }
+  EXPECT_EQ(all.compute_input.ns, 5 * all.batches[2].compute_input.ns) << "each waited for it";
+  ASSERT_EQ(all.levels.size(), 1U);
+  EXPECT_EQ(all.levels[0].level, 1);
+  EXPECT_EQ(all.levels[0].name, "cpu");
+  EXPECT_EQ(all.levels[0].inference_count, 26U);
+  EXPECT_EQ(all.levels[0].success.count, 7U);
+
+  EXPECT_TRUE(engine_->statistics("m", "1"));
+  EXPECT_EQ(engine_->statistics("m", "2").error().code, Code::kNotFound);
+  EXPECT_EQ(engine_->statistics("nosuch", "").error().code, Code::kNotFound);
+  EXPECT_EQ(engine_->statistics("broken", "").error().code, Code::kUnavailable);
+}
+
 TEST_F(SchedulingTest, ABatchIsNeverLargerThanItMayBe) {
   one_level(4);
   Gate gate;

@@ -242,7 +242,8 @@ TEST(MalformedRequests, BinaryData) {
       {binary("BYTES", "[0]", "5"), "has 1 BYTES elements, shape [0] needs 0",
        std::string("\1\0\0\0a", 5)},
       {one_input("INT8", "[1]", R"("parameters":{"shared_memory_region":"r"})"),
-       "input 'x': parameter 'shared_memory_region': shared memory is not supported"},
+       "input 'x': parameters 'shared_memory_…' are not allowed here: the server was started "
+       "without --allow-client-shm"},
       {one_input("INT8", "[1]", R"("data":[1],"parameters":{"custom":{}})"),
        "input 'x': parameter 'custom' is an object; expected a string, number or boolean"},
   });
@@ -303,12 +304,10 @@ TEST(MalformedRequests, Outputs) {
       {with("\"outputs\":[],\"outputs\":[]"), "'outputs' comes twice"},
       {with(R"("outputs":[{"name":"y","parameters":{"binary_data":0}}])"),
        "output 'y': parameter 'binary_data' is 0; expected true or false"},
-      {with(R"("outputs":[{"name":"y","parameters":{"classification":3}}])"),
-       "output 'y': parameter 'classification': classification is not supported"},
-      {with(R"("outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}])"),
-       "output 'y': parameter 'shared_memory_region': shared memory is not supported"},
+      {with(R"("outputs":[{"name":"y","parameters":{"classification":-1}}])"),
+       "output 'y': parameter 'classification' is -1"},
       {with(R"("outputs":[{"name":"y","parameters":{"shared_memory_byte_size":1}}])"),
-       "shared memory is not supported"},
+       "output 'y': parameters 'shared_memory_…' are not allowed here"},
       {with(R"("outputs":[{"name":"y","parameters":{"custom":{"a":1}}}])"),
        "parameter 'custom' is an object"},
   });

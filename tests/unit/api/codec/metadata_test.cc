@@ -22,9 +22,10 @@ TEST(Metadata, ErrorsAreValidJsonWhateverTheirText) {
 }
 
 TEST(Metadata, ServerNamesOnlyExtensionsThatWork) {
-  EXPECT_EQ(
-      server_metadata_json("1.2.3"),
-      R"({"name":"gradus","version":"1.2.3","extensions":["binary_tensor_data","parameters"]})");
+  EXPECT_EQ(server_metadata_json("1.2.3"),
+            R"({"name":"gradus","version":"1.2.3","extensions":["binary_tensor_data",)"
+            R"("classification","model_repository","schedule_policy","model_configuration",)"
+            R"("parameters","statistics","trace","logging"]})");
 }
 
 TEST(Metadata, ModelShapesKeepVariableDimensions) {

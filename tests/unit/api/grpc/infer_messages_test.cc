@@ -33,7 +33,9 @@ ModelInferRequest::InferInputTensor& add_input(ModelInferRequest& message, const
 }
 
 Result<serving::Request> decode(const ModelInferRequest& message) {
-  return decode_message(std::make_shared<const ModelInferRequest>(message));
+  auto decoded = decode_message(std::make_shared<const ModelInferRequest>(message));
+  if (!decoded) return tl::unexpected(std::move(decoded.error()));
+  return std::move(decoded->request);
 }
 
 std::string error_of(const ModelInferRequest& message) {
@@ -106,8 +108,8 @@ TEST(DecodeMessage, RawContentsAreViewedWhereTheyLie) {
   std::weak_ptr<ModelInferRequest> kept = message;
   auto decoded = decode_message(std::move(message));
   ASSERT_TRUE(decoded) << decoded.error().message;
-  EXPECT_EQ(decoded->inputs[0].tensor.data.data(), lies);
-  EXPECT_EQ(decoded->inputs[1].name, "s");
+  EXPECT_EQ(decoded->request.inputs[0].tensor.data.data(), lies);
+  EXPECT_EQ(decoded->request.inputs[1].name, "s");
   EXPECT_FALSE(kept.expired());
   decoded = {};
   EXPECT_TRUE(kept.expired());

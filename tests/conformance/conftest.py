@@ -1,0 +1,54 @@
+"""A server: an identity of each datatype, a slow model with a short queue, a broken one."""
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+import busy  # noqa: E402
+import identity  # noqa: E402
+from grpc_client import GrpcClient  # noqa: E402
+from server import TEST_MODELS, Server  # noqa: E402
+
+ONE_LEVEL = "levels: [{name: cpu, file: model.onnx, providers: [cpu], instances: 1,"
+MAX_INPUT = 1_000_000  # bytes of a request
+LEAVE = "Bearer of-the-operator"  # to change settings
+
+
+@pytest.fixture(scope="session")
+def gradus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("conformance")
+    models = folder / "models"
+    identity.write_models(models)
+    for name, source, config in (
+            ("busy", "busy", ONE_LEVEL + " target_p99_ms: 10000}]\n"),
+            ("nan", "log_or_copy", ONE_LEVEL + " check_outputs: finite}]\n")):
+        (models / name).mkdir()
+        (models / name / "1").symlink_to(TEST_MODELS / source / "1")
+        (models / name / "gradus.yaml").write_text(config)
+    (models / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "1" / "model.onnx").write_bytes(b"no model")
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(LEAVE.split()[1])
+    (folder / "server.yaml").write_text(
+        f"model_repositories: [{models}]\nmodel_control_mode: explicit\nload_models: '*'\n"
+        f"trace: {{file: {folder}/trace.json}}\nadmin: {{token_file: {token}}}\n"
+        "allow_client_shm: true\nproviders: [cpu]\nmax_queue_size: 1\n"
+        f"exit_timeout_ms: 0\nhttp: {{max_input_size: {MAX_INPUT}}}\n"
+        f"grpc: {{max_input_size: {MAX_INPUT}}}\n")
+    server = Server([], "--config", folder / "server.yaml", wait="listening")
+    try:
+        server.wait_loaded(*(f"identity_{name.lower()}" for name in identity.DATATYPES))
+        server.steps = busy.steps_for(server, 1.0)
+        yield server
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def rpc(gradus):
+    with GrpcClient(gradus.grpc_port) as found:
+        yield found

@@ -1,0 +1,190 @@
+"""One table of what can go wrong, with its codes over HTTP and gRPC; the text names the culprit."""
+import json
+import threading
+from dataclasses import dataclass, field
+
+import grpc
+import numpy as np
+import pytest
+
+import busy
+import client
+from conftest import MAX_INPUT
+from grpc_client import pb, request
+
+Code = grpc.StatusCode
+ONE = {"x": np.ones(1, np.float32)}
+
+
+@dataclass
+class Case:
+    """An inference, or a call with its twin, that must be refused."""
+    http: int
+    grpc: object
+    text: str
+    inputs: dict = field(default_factory=lambda: ONE)
+    model: str = "identity_fp32"
+    version: str = ""
+    call: str = "ModelInfer"
+    message: dict = field(default_factory=dict)
+    path: str = ""
+    body: object = None
+    how: dict = field(default_factory=dict)
+
+
+CASES = {
+    "unknown model": Case(404, Code.NOT_FOUND, "nosuch", model="nosuch"),
+    "unknown version": Case(404, Code.NOT_FOUND, "9", version="9"),
+    "version that is no number": Case(404, Code.NOT_FOUND, "version", version="one"),
+    "broken model": Case(503, Code.UNAVAILABLE, "broken", model="broken"),
+    "missing input": Case(400, Code.INVALID_ARGUMENT, "'x'", {}),
+    "unknown input": Case(400, Code.INVALID_ARGUMENT, "'z'", {**ONE, "z": ONE["x"]}),
+    "wrong datatype": Case(400, Code.INVALID_ARGUMENT, "'x'", {"x": np.ones(1, np.int64)}),
+    "wrong rank": Case(400, Code.INVALID_ARGUMENT, "'x'", {"x": np.ones((1, 1), np.float32)}),
+    "unknown output": Case(400, Code.INVALID_ARGUMENT, "'z'", how={"outputs": ["z"]}),
+    "bad timeout": Case(400, Code.INVALID_ARGUMENT, "timeout", how={"parameters": {"timeout": -1}}),
+    "bad priority": Case(400, Code.INVALID_ARGUMENT, "priority",
+                         how={"parameters": {"priority": -1}}),
+    "level that is not there": Case(400, Code.INVALID_ARGUMENT, "min_level",
+                                    how={"parameters": {"min_level": 7}}),
+    "too large": Case(413, Code.RESOURCE_EXHAUSTED, str(MAX_INPUT),
+                      {"x": np.ones(MAX_INPUT // 4 + 1, np.float32)}),
+    "outputs that are no numbers": Case(503, Code.UNAVAILABLE, "finite", {"x": -ONE["x"]}, "nan"),
+    "deadline passed": Case(504, Code.DEADLINE_EXCEEDED, "200000 us", model="busy",
+                            inputs={"steps": None}, how={"parameters": {"timeout": 200_000}}),
+    "metadata of an unknown model": Case(404, Code.NOT_FOUND, "nosuch", call="ModelMetadata",
+                                         message={"name": "nosuch"}, path="/v2/models/nosuch"),
+    "config of an unknown model": Case(404, Code.NOT_FOUND, "nosuch", call="ModelConfig",
+                                       message={"name": "nosuch"}, path="/v2/models/nosuch/config"),
+    "statistics of an unknown model": Case(404, Code.NOT_FOUND, "nosuch", call="ModelStatistics",
+                                           message={"name": "nosuch"},
+                                           path="/v2/models/nosuch/stats"),
+    "load of an unknown model": Case(404, Code.NOT_FOUND, "nosuch", call="RepositoryModelLoad",
+                                     message={"model_name": "nosuch"}, body={},
+                                     path="/v2/repository/models/nosuch/load"),
+    "load of what is broken": Case(503, Code.UNAVAILABLE, "broken", call="RepositoryModelLoad",
+                                   message={"model_name": "broken"}, body={},
+                                   path="/v2/repository/models/broken/load"),
+    "region of no such memory": Case(
+        400, Code.INVALID_ARGUMENT, "region", call="SystemSharedMemoryRegister",
+        message={"name": "region", "key": "/gradus-no-such", "byte_size": 8},
+        path="/v2/systemsharedmemory/region/region/register",
+        body={"key": "/gradus-no-such", "offset": 0, "byte_size": 8}),
+    "settings without leave": Case(
+        401, Code.UNAUTHENTICATED, "token", call="LogSettings",
+        message={"settings": {"log_info": pb.LogSettingsRequest.SettingValue(bool_param=False)}},
+        path="/v2/logging", body={"log_info": False}),
+    "memory of a GPU": Case(
+        400, Code.UNIMPLEMENTED, "CUDA", call="CudaSharedMemoryRegister",
+        message={"name": "region", "raw_handle": b"x", "byte_size": 8},
+        path="/v2/cudasharedmemory/region/region/register",
+        body={"raw_handle": {"b64": "eA=="}, "device_id": 0, "byte_size": 8}),
+}
+
+
+def inputs_of(gradus, case):
+    return busy.inputs(20 * gradus.steps) if "steps" in case.inputs else case.inputs
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_over_http(gradus, what):
+    case = CASES[what]
+    if case.call == "ModelInfer":
+        answer = gradus.client.infer(case.model, inputs_of(gradus, case), version=case.version,
+                                     **case.how)
+    elif case.body is None:
+        answer = gradus.client.get(case.path)
+    else:
+        answer = gradus.client.post(case.path, json.dumps(case.body).encode())
+    assert (answer.status, case.text in answer.error) == (case.http, True), answer.body
+
+
+def message_of(gradus, case):
+    message = request(case.model, inputs_of(gradus, case), **case.how)
+    message.model_version = case.version
+    return message
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_over_grpc(gradus, rpc, what):
+    case = CASES[what]
+    if case.call == "ModelInfer":
+        message = message_of(gradus, case)
+    else:
+        message = getattr(pb, f"{case.call}Request")(**case.message)
+    code, text = rpc.refused(case.call, message)
+    assert (code, case.text in text) == (case.grpc, True), text
+
+
+@pytest.mark.parametrize("what", [what for what, case in CASES.items()
+                                  if case.call == "ModelInfer" and what != "too large"])
+def test_in_a_stream(gradus, rpc, what):
+    """A message has the text and the stream goes on."""
+    case = CASES[what]
+    good = request("identity_fp32", ONE)
+    refused, answered = rpc.stream(iter([message_of(gradus, case), good]))
+    assert case.text in refused.error_message and answered.error_message == ""
+
+
+def test_a_full_queue(gradus, rpc):
+    """One runs, one may wait; the others are refused with codes that clients try again on."""
+    asked = busy.inputs(gradus.steps)
+    statuses = []
+
+    def ask():
+        answer = gradus.client.infer("busy", asked)
+        statuses.append(answer.status)
+        if answer.status == 429:
+            assert answer.headers["Retry-After"] == "1"
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(statuses) == {200, 429} and statuses.count(429) >= 2
+    calls = [rpc.method("ModelInfer").future(request("busy", asked), timeout=30) for _ in range(4)]
+    codes = [call.code() for call in calls]
+    assert set(codes) == {Code.OK, Code.UNAVAILABLE} and codes.count(Code.UNAVAILABLE) >= 2
+
+
+def test_a_cancelled_call(gradus, rpc):
+    call = rpc.method("ModelInfer").future(request("busy", busy.inputs(20 * gradus.steps)),
+                                           timeout=60)
+    call.cancel()
+    with pytest.raises(grpc.FutureCancelledError):
+        call.result()
+    answer = gradus.client.infer("identity_fp32", ONE)
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("method, path, body, status, text", [
+    ("GET", "/v2/nosuch", None, 404, "/v2/nosuch"),
+    ("DELETE", "/v2/models", None, 405, "GET, HEAD only"),
+    ("GET", "/v2/models/identity_fp32/infer", None, 405, "POST only"),
+    ("POST", "/v2/models/identity_fp32/infer", b"{", 400, ""),
+    ("POST", "/v2/models/identity_fp32/infer", b'{"inputs": 5}', 400, "inputs"),
+    ("POST", "/v2/models/%2e%2e/infer", b"{}", 404, ""),
+    ("POST", "/v2/models/identity_fp32/ladder", b'{"pin": 1}', 401, "token"),
+])
+def test_of_http_alone(gradus, method, path, body, status, text):
+    answer = gradus.client.request(method, path, body)
+    assert (answer.status, text in answer.error) == (status, True), answer.body
+
+
+def test_both_forms_of_contents_in_one_message(rpc):
+    message = request("identity_fp32", ONE)
+    message.inputs[0].contents.fp32_contents.append(1)
+    code, text = rpc.refused("ModelInfer", message)
+    assert code == Code.INVALID_ARGUMENT and "raw_input_contents" in text
+
+
+def test_an_unknown_call(rpc):
+    with pytest.raises(grpc.RpcError) as error:
+        rpc.bytes_call("/inference.GRPCInferenceService/NoSuchCall", b"")
+    assert error.value.code() == Code.UNIMPLEMENTED
+
+
+def test_every_error_over_http_is_json(gradus):
+    answer = gradus.client.infer("nosuch", ONE)
+    assert answer.headers["Content-Type"] == "application/json" and client.json.loads(answer.body)

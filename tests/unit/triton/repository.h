@@ -1,0 +1,42 @@
+// The folders of tests/repositories/triton, read and loaded.
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "config/load.h"
+#include "runtime/ort/ort_runtime.h"
+#include "triton/read.h"
+
+namespace gradus::triton {
+
+inline const std::filesystem::path kRepository =
+    std::filesystem::path(GRADUS_REPOSITORIES) / "triton";
+
+inline serving::ConfigSource source_of(const std::string& model) {
+  return {.model_folder = kRepository / model,
+          .version_folder = kRepository / model / "1",
+          .config = std::nullopt,
+          .model = model};
+}
+
+/// A config that must be good.
+inline config::ModelConfig read_good(const serving::ConfigSource& source) {
+  const auto config = read_config(source, {});
+  EXPECT_TRUE(config) << source.model << ": " << (config ? "" : config.error().front());
+  return config ? *config : config::ModelConfig{};
+}
+
+/// The signature of the model's file, as ONNX Runtime has it.
+inline runtime::Signature signature_of(const std::filesystem::path& file) {
+  static const auto runtime = runtime::OrtRuntime::create({});
+  if (!runtime) {
+    ADD_FAILURE() << runtime.error().message;
+    return {};
+  }
+  const auto loaded = (*runtime)->load(
+      {.file = file, .providers = {{"CPUExecutionProvider", {}}}, .device_ids = {}});
+  EXPECT_TRUE(loaded) << file << ": " << (loaded ? "" : loaded.error().message);
+  return loaded ? loaded->backend->signature() : runtime::Signature{};
+}
+
+}  // namespace gradus::triton
