@@ -11,7 +11,7 @@
 namespace gradus {
 
 /// A thread that has read a value keeps it alive until it reads again, or ends: values hold what
-/// must go at once by weak pointers.
+/// must go at once by weak pointers. One for each type and thread: see read().
 template <class T>
 class Published {
  public:
@@ -25,7 +25,8 @@ class Published {
     stamp_.store(next_stamp(), std::memory_order_release);
   }
 
-  std::shared_ptr<const T> read() const {
+  /// Valid until this thread reads a Published<T> again.
+  const T& read() const {
     struct Kept {
       std::uint64_t stamp = 0;
       std::shared_ptr<const T> value;
@@ -35,7 +36,7 @@ class Published {
       const MutexLock lock(mutex_);
       kept = {stamp_.load(std::memory_order_relaxed), value_};
     }
-    return kept.value;
+    return *kept.value;
   }
 
  private:

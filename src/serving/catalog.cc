@@ -36,12 +36,12 @@ Catalog::Catalog(Hooks hooks) : hooks_(std::move(hooks)), table_(std::make_share
 
 Result<std::shared_ptr<Model>> Catalog::find(std::string_view model,
                                              std::string_view version) const {
-  const auto table = table_.read();
-  const auto found = table->find(model);
+  const Table& table = table_.read();
+  const auto found = table.find(model);
   const auto unknown = [&](const std::string& why) {
     return fail(Code::kNotFound, "unknown model '" + std::string(model) + "'" + why);
   };
-  if (found == table->end()) return unknown("");
+  if (found == table.end()) return unknown("");
   const Named& named = found->second;
   if (!named.loaded) return unknown(": it is not loaded");
   const auto not_served = [&](const std::string& why) {
@@ -70,8 +70,8 @@ Result<std::shared_ptr<Model>> Catalog::find(std::string_view model,
 
 Catalog::Models Catalog::served(std::string_view model) const {
   Models models;
-  const auto table = table_.read();
-  for (const auto& [name, named] : *table) {
+  const Table& table = table_.read();
+  for (const auto& [name, named] : table) {
     if (!model.empty() && name != model) continue;
     for (const Named::One& one : named.versions) {
       if (auto served = one.model.lock()) models.push_back(std::move(served));
@@ -81,27 +81,30 @@ Catalog::Models Catalog::served(std::string_view model) const {
 }
 
 bool Catalog::all_answer() const {
-  const auto table = table_.read();
+  const Table& table = table_.read();
   bool one_answers = false;
   bool one_is_wanted = false;
-  for (const auto& [name, named] : *table) {
+  for (const auto& [name, named] : table) {
     if (!named.loaded) continue;
     one_is_wanted = true;
+    bool answers = false;
+    bool loads = false;
     for (const Named::One& one : named.versions) {
       const auto model = one.model.lock();
       if (model == nullptr) continue;
-      const bool answers = model->ladder.can_answer();
-      if (!answers && model->loading > 0) return false;
-      one_answers = one_answers || answers;
+      answers = answers || model->ladder.can_answer();
+      loads = loads || model->loading > 0;
     }
+    if (!answers && loads) return false;
+    one_answers = one_answers || answers;
   }
   return one_answers || !one_is_wanted;
 }
 
 std::vector<std::string> Catalog::names() const {
   std::vector<std::string> names;
-  const auto table = table_.read();
-  for (const auto& [name, named] : *table) {
+  const Table& table = table_.read();
+  for (const auto& [name, named] : table) {
     if (is_model_name(name)) names.push_back(name);
   }
   return names;
@@ -109,8 +112,8 @@ std::vector<std::string> Catalog::names() const {
 
 std::vector<std::string> Catalog::versions(std::string_view model) const {
   std::vector<std::string> numbers;
-  const auto table = table_.read();
-  if (const auto found = table->find(model); found != table->end()) {
+  const Table& table = table_.read();
+  if (const auto found = table.find(model); found != table.end()) {
     for (const Named::One& one : found->second.versions) {
       if (!one.model.expired()) numbers.push_back(std::to_string(one.number));
     }

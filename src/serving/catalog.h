@@ -42,7 +42,7 @@ class Catalog {
   Result<std::shared_ptr<Model>> find(std::string_view model, std::string_view version) const;
   /// All versions that take requests, by name and number; of one model, or of all ("").
   Models served(std::string_view model = "") const;
-  /// Some version answers, if any shall, and none that still loads is without a level.
+  /// Some model answers, if any shall, and none of which no version answers is still loading.
   bool all_answer() const;
 
   // Any thread.

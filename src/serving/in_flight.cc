@@ -391,8 +391,7 @@ void InFlight::failed(Attempt& attempt, const Error& error) {
   go_on();
 }
 
-void InFlight::answer(Attempt& attempt, std::vector<Tensor> outputs,
-                      const metrics::RunTimes& run) {
+void InFlight::answer(Attempt& attempt, std::vector<Tensor> outputs, const metrics::RunTimes& run) {
   if (finished()) return;
   const LevelSlot* slot = nullptr;
   Duration queue{};

@@ -111,8 +111,9 @@ Result<ModelInfo> LadderEngine::model_info(std::string_view model, std::string_v
   const config::ModelConfig& config = (*found)->config;
   runtime::Signature shown = shown_signature(config.declared, *signature);
   const bool batched = is_batched(config.declared, shown);
-  return ModelInfo{(*found)->name,   catalog_.versions(model), (*found)->version,
-                   std::move(shown), batched,                  config.labels};
+  return ModelInfo{(*found)->name,    catalog_.versions(model),
+                   (*found)->version, std::move(shown),
+                   batched,           config.labels};
 }
 
 Result<std::string> LadderEngine::ladder_json(std::string_view model,

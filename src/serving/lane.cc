@@ -11,6 +11,7 @@ Lane::Lane(std::string name, int instances, const Clock& clock)
     : name_(std::move(name)),
       instances_(static_cast<std::uint32_t>(instances)),
       clock_(clock),
+      allowed_(instances_),
       seats_(static_cast<std::size_t>(instances)) {
   threads_.reserve(instances_);
   for (std::uint32_t i = 0; i < instances_; ++i) {
@@ -62,13 +63,26 @@ void Lane::close(LevelQueue& queue) {
   queues_.erase(place);
 }
 
+void Lane::allow(std::uint32_t runs) {
+  {
+    const MutexLock lock(mutex_);
+    allowed_ = std::clamp(runs, 1U, instances_);
+  }
+  ready_.notify_all();
+}
+
+std::uint32_t Lane::allowed() const {
+  const MutexLock lock(mutex_);
+  return allowed_;
+}
+
 void Lane::wake_one() {
   if (sleeping_ > 0) ready_.notify_one();
 }
 
 // A run that should be over and is not may hang: it is given as long again as it has been overdue.
 Duration Lane::wait_of(config::Tier tier, TimePoint now) const {
-  Duration first_free = running_ < instances_ ? Duration::zero() : Duration::max();
+  Duration first_free = idle() > 0 ? Duration::zero() : Duration::max();
   Duration ahead{};
   for (const Seat& seat : seats_) {
     if (seat.begun == TimePoint::max()) continue;
@@ -77,7 +91,7 @@ Duration Lane::wait_of(config::Tier tier, TimePoint now) const {
   for (std::size_t better = 0; better <= static_cast<std::size_t>(tier); ++better) {
     ahead += backlog_[better];
   }
-  return first_free + ahead / instances_;
+  return first_free + ahead / allowed_;
 }
 
 std::size_t Lane::take_seat(TimePoint begun, TimePoint ends) {
@@ -95,7 +109,7 @@ void Lane::free_seat(std::size_t seat) {
 
 Lane::Choice Lane::choose(TimePoint now) {
   Choice choice;
-  if (running_ == instances_) return choice;
+  if (idle() == 0) return choice;
   std::pair<config::Tier, TimePoint> best{};
   for (const auto& candidate : queues_) {
     LevelQueue& queue = *candidate;

@@ -34,7 +34,11 @@ class Lane {
   /// for. Any thread but the lane's.
   void close(LevelQueue& queue);
 
-  std::uint32_t instances() const { return instances_; }
+  /// From now on so many runs at once: a device of the lane's was lost, or is back. More that are
+  /// under way go on. Any thread.
+  /// @param runs 1..instances
+  void allow(std::uint32_t runs);
+  std::uint32_t allowed() const;
 
  private:
   friend class LevelQueue;
@@ -52,18 +56,21 @@ class Lane {
   /// An instance for a run that should end then; which one.
   std::size_t take_seat(TimePoint begun, TimePoint ends) REQUIRES(mutex_);
   void free_seat(std::size_t seat) REQUIRES(mutex_);
-  std::uint32_t idle() const REQUIRES(mutex_) { return instances_ - running_; }
+  std::uint32_t idle() const REQUIRES(mutex_) {
+    return allowed_ > running_ ? allowed_ - running_ : 0;
+  }
   void wake_one() REQUIRES(mutex_);
 
   const std::string name_;
   const std::uint32_t instances_;
   const Clock& clock_;
-  Mutex mutex_;  // of the queues' state too
+  mutable Mutex mutex_;  // of the queues' state too
   CondVar ready_;
   CondVar closed_;  // a queue that is to be closed runs nothing any more
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::uint32_t sleeping_ GUARDED_BY(mutex_) = 0;  // threads that wait for something to do
   std::uint32_t running_ GUARDED_BY(mutex_) = 0;
+  std::uint32_t allowed_ GUARDED_BY(mutex_);  // to run; of the instances
   struct Seat {                          // of a run
     TimePoint begun = TimePoint::max();  // free
     TimePoint ends{};                    // predicted

@@ -1,13 +1,11 @@
 #include "serving/level_queue.h"
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <utility>
 
 #include "base/log.h"
 #include "batch/worthwhile.h"
-#include "ladder/predict.h"
 #include "serving/lane.h"
 
 namespace gradus::serving {
@@ -17,22 +15,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kTryAgain = 1s;  // against the estimates
 constexpr Duration kNotWorthStopping = 1ms;
-constexpr Duration kBusyOver = 2s;  // how far back a queue's use of its lane counts
-
-double share_left(Duration since) {
-  return std::exp(-std::max(0.0, to_ms(since) / to_ms(kBusyOver)));
-}
-
-ladder::Estimate stretched(ladder::Estimate estimate, double by) {
-  for (Duration* part : {&estimate.mean, &estimate.deviation, &estimate.tail}) {
-    *part = std::chrono::duration_cast<Duration>(*part * by);
-  }
-  return estimate;
-}
-
-}  // namespace
-
-namespace {
 
 ladder::Size size_of(std::uint64_t shape, std::uint32_t samples, std::int64_t length) {
   return {samples, shape ^ (static_cast<std::uint64_t>(length) * 0x9e3779b97f4a7c15)};
@@ -306,8 +288,7 @@ void LevelQueue::run(Batch batch, std::size_t seat) {
 }
 
 void LevelQueue::learn(const Ran& ran, bool batch_tier, TimePoint now) {
-  busy_ = busy_ * share_left(now - busy_at_) + to_ms(ran.run) / to_ms(kBusyOver);
-  busy_at_ = now;
+  busy_.ran(ran.run, now);
   if (batch_tier) tier_share_.pay(ran.run, now);
   if (ran.stopped) {  // at least so long: news only if that is longer than expected
     if (ran.run > estimates_.predict(ran.size, now).mean) estimates_.add(ran.size, ran.run, now);
@@ -355,19 +336,18 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
   find_join_sizes(now);
   double others = 0;
   for (const auto& queue : lane_.queues_) {
-    if (queue.get() != this) others += queue->busy_ * share_left(now - queue->busy_at_);
+    if (queue.get() != this) others += queue->busy_.at(now);
   }
-  const double all = lane_.instances_;
-  const double stretch = all / std::max(all / 10, all - others);
+  const auto here = [&](const ladder::Size& size) {
+    return ladder::stretched(estimates_.predict(size, now), lane_.allowed_, others);
+  };
   const std::uint32_t most = std::min(size_limit_.now(), join_size(typical_length_).samples);
   const std::uint32_t requests = std::max(1U, most / typical_.samples);
   const ladder::BatchRun runs[] = {
-      {1, stretched(estimates_.predict(typical_, now), stretch)},
-      {requests,
-       stretched(estimates_.predict({requests * typical_.samples, typical_.shape}, now), stretch)}};
+      {1, here(typical_)}, {requests, here({requests * typical_.samples, typical_.shape})}};
   return ladder::predict_p99({.arrivals = arrivals,
                               .backlog = static_cast<double>(queue_.size()),
-                              .instances = lane_.instances_,
+                              .instances = lane_.allowed_,
                               .runs = std::span(runs, requests > 1 ? 2 : 1)});
 }
 

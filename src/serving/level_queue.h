@@ -21,6 +21,7 @@
 #include "batch/worthwhile.h"
 #include "ladder/estimates.h"
 #include "ladder/plan.h"
+#include "ladder/predict.h"
 #include "serving/tier_share.h"
 
 namespace gradus::serving {
@@ -175,8 +176,7 @@ class LevelQueue {
   TimePoint tried_at_{};       // what was too late by the estimates, last time
   std::uint32_t running_ = 0;  // of the lane's instances
   bool closing_ = false;       // somebody waits until that is 0
-  double busy_ = 0;            // instances that it keeps busy, of late
-  TimePoint busy_at_{};
+  ladder::Busy busy_;
   struct Warm {
     std::int64_t length = 0;
     std::uint64_t shape = 0;  // of ladder::Size

@@ -36,7 +36,9 @@ ModelManager::~ModelManager() { stop(); }
 
 void ModelManager::take(std::vector<ModelFolder> folders) {
   if (mode_ == config::ModelControl::kExplicit) {
-    know(folders);
+    std::vector<std::string> names;
+    for (const ModelFolder& folder : folders) names.push_back(folder.name);
+    catalog_.know(names);
     const auto wanted = [&](const std::string& name) {
       return std::ranges::any_of(at_start_,
                                  [&](const auto& one) { return one == "*" || one == name; });
@@ -72,7 +74,7 @@ void ModelManager::stop() {
 }
 
 void ModelManager::work() {
-  TimePoint next = mode_ == config::ModelControl::kPoll ? clock_.now() + every_ : TimePoint::max();
+  TimePoint next = mode_ == config::ModelControl::kNone ? TimePoint::max() : clock_.now() + every_;
   mutex_.lock();
   while (!stopping_) {
     const TimePoint now = clock_.now();
@@ -135,12 +137,6 @@ void ModelManager::unload(const std::string& model, Managed done) {
   push(std::move(job), std::move(done));
 }
 
-void ModelManager::know(const std::vector<ModelFolder>& folders) {
-  std::vector<std::string> names;
-  for (const ModelFolder& folder : folders) names.push_back(folder.name);
-  catalog_.know(names);
-}
-
 // What is as it was at the last look, and not as it is served, has come to rest.
 bool ModelManager::look_at(const std::string& name, Seen& seen, std::optional<ModelFolder> folder) {
   const std::uint64_t stamp = folder ? folder->stamp : 0;
@@ -157,6 +153,13 @@ bool ModelManager::look_at(const std::string& name, Seen& seen, std::optional<Mo
 }
 
 Duration ModelManager::look() {
+  if (mode_ == config::ModelControl::kPoll) return look_for_changes();
+  // The index shows what could be loaded.
+  if (const auto names = repository_->names()) catalog_.know(*names);
+  return every_;
+}
+
+Duration ModelManager::look_for_changes() {
   auto folders = repository_->scan();
   if (!folders) {
     log::warning("the repositories cannot be read: all models stay as they are: " +

@@ -45,8 +45,8 @@ class ModelManager {
   std::optional<Error> refusal() const;
   void read_and_load(const LoadModel& what, Managed done);
   Duration look();  // until the next one
+  Duration look_for_changes();
   bool look_at(const std::string& name, Seen& seen, std::optional<ModelFolder> folder);
-  void know(const std::vector<ModelFolder>& folders);
 
   const std::optional<Repository> repository_;
   const config::ModelControl mode_;

@@ -249,6 +249,14 @@ Result<std::vector<ModelFolder>> Repository::scan() const {
   return models;
 }
 
+Result<std::vector<std::string>> Repository::names() const {
+  const auto all = places();
+  if (!all) return tl::unexpected(all.error());
+  std::vector<std::string> names;
+  for (const Place& place : *all) names.push_back(place.name);
+  return names;
+}
+
 Result<ModelFolder> Repository::read(const LoadModel& what) const {
   // What a client sent is never the same as what is there, whatever its bytes are.
   static std::atomic<std::uint64_t> sent{0};

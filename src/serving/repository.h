@@ -65,6 +65,10 @@ class Repository {
   /// @return kInvalid when a root is not a readable folder
   Result<std::vector<ModelFolder>> scan() const;
 
+  /// Of all its models, those that cannot be served too.
+  /// @return kInvalid: as scan()
+  Result<std::vector<std::string>> names() const;
+
   /// One model as it is now, or as `what` changes it.
   /// @return kNotFound: no such folder; kInvalid: the changes make no sense
   Result<ModelFolder> read(const LoadModel& what) const;

@@ -3,14 +3,29 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <system_error>
+#include <utility>
+
+#include "base/mutex.h"
 
 namespace gradus::serving {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct Living {
+  Mutex mutex;
+  std::set<fs::path> paths GUARDED_BY(mutex);
+};
+
+Living& living() {
+  static Living all;
+  return all;
+}
 
 bool stays_below(const fs::path& path) {
   return !path.empty() && path.is_relative() && path.has_filename() &&
@@ -36,6 +51,10 @@ Result<std::shared_ptr<const TemporaryFolder>> TemporaryFolder::make(
                                         (error ? error.message() : std::strerror(errno)));
   }
   const std::shared_ptr<const TemporaryFolder> folder(new TemporaryFolder(pattern));
+  {
+    const MutexLock lock(living().mutex);
+    living().paths.insert(folder->path());
+  }
   for (const auto& [name, bytes] : files) {
     const fs::path path = folder->path() / name;
     fs::create_directories(path.parent_path(), error);
@@ -48,7 +67,19 @@ Result<std::shared_ptr<const TemporaryFolder>> TemporaryFolder::make(
   return folder;
 }
 
+void remove_temporary_folders() {
+  const MutexLock lock(living().mutex);
+  for (const fs::path& path : std::exchange(living().paths, {})) {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+}
+
 TemporaryFolder::~TemporaryFolder() {
+  {
+    const MutexLock lock(living().mutex);
+    living().paths.erase(path_);
+  }
   std::error_code ignored;
   fs::remove_all(path_, ignored);
 }

@@ -9,6 +9,9 @@
 
 namespace gradus::serving {
 
+/// All that there are now; for a process that ends without its destructors. Any thread.
+void remove_temporary_folders();
+
 class TemporaryFolder {
  public:
   /// A new folder that nobody else may read, holding `files`: path below it -> bytes.

@@ -23,6 +23,7 @@
 #include "base/open_files.h"
 #include "runtime/ort/ort_runtime.h"
 #include "serving/ladder_engine.h"
+#include "serving/temporary_folder.h"
 #include "tools/signals.h"
 #include "triton/describe.h"
 #include "triton/read.h"
@@ -250,6 +251,7 @@ int run(const config::ServerConfig& server, const std::shared_ptr<api::Control>&
   } else {
     log::warning("the grace time is over with connections still open");
   }
+  serving::remove_temporary_folders();
   // Destructors of drivers may hang or abort, and nothing is left that they would have to save.
   std::_Exit(0);
 }

@@ -1,10 +1,10 @@
-"""What a server must not do: report to anybody, die with its log's reader, take a model for a
-repository."""
+"""What a server must not do: report to anybody, die with its log's reader."""
 import os
 import signal
 import subprocess
 
-from server import BINARY, DEMO_MODELS, LISTENING, environment, run_to_end
+from server import BINARY, DEMO_MODELS, LISTENING, environment
+
 
 def test_nothing_is_reported_or_left_behind(start, tmp_path):
     home = tmp_path / "home"

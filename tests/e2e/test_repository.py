@@ -117,7 +117,7 @@ def test_two_versions_at_once(start, root):
     add_version(root / "fashion", 2, "model.small.onnx")
     (root / "fashion" / "gradus.yaml").write_text("version_policy: {latest: 2}\n")
     server = start(root, "--providers", "cpu")
-    server.wait_loaded("fashion")
+    poll("both versions to be loaded", 30, lambda: set(index(server).values()) == {"READY"})
     assert server.client.get("/v2/models/fashion").json["versions"] == ["1", "2"]
     first, second = infer(server, 0, 1), infer(server, 0, 2)
     assert first.json["model_version"] == "1" and second.json["model_version"] == "2"

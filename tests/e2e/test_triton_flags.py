@@ -1,4 +1,5 @@
 """Command lines made for tritonserver start this server; listeners can be closed, gRPC's full."""
+import os
 import resource
 import socket
 import subprocess
@@ -6,6 +7,7 @@ import subprocess
 import grpc
 import pytest
 
+import client
 import samples
 from grpc_client import GrpcClient, request
 from server import BINARY, DEMO_MODELS, EXIT_LIMIT_S, GRPC, environment, poll, run_to_end
@@ -105,10 +107,11 @@ def test_a_command_line_of_kserve_starts_it(launch):
         "--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1", "--allow-grpc=true",
         "--allow-http=true", "--allow-metrics=true", "--strict-readiness=true",
         "--http-thread-count=4", "--backend-config=onnxruntime,default-max-batch-size=4",
-        "--backend-config=default-max-batch-size=4", "--exit-on-error=false", "--rate-limit", "off")
+        "--backend-config=default-max-batch-size=4", "--exit-on-error=false", "--rate-limit", "off", "--disable-auto-complete-config")
     poll("it to listen", 60, lambda: "listening on http://127.0.0.1:" in log())
     said = log()
-    for flag in ("--http-thread-count", "--backend-config", "--exit-on-error", "--rate-limit"):
+    for flag in ("--http-thread-count", "--backend-config", "--exit-on-error", "--rate-limit",
+                 "--disable-auto-complete-config"):
         assert said.count(f"{flag} has no effect: ") == 1, said
     assert "--strict-readiness" not in said
     process.terminate()
@@ -126,6 +129,15 @@ def test_one_listener_alone(launch):
         assert rpc.infer(request("fashion", image))[0].model_name == "fashion"
     process.terminate()
     assert process.wait(EXIT_LIMIT_S) == 0
+
+
+@pytest.mark.skipif(not os.environ.get("GRADUS_LONG"), reason="10 s; GRADUS_LONG=1 runs it")
+def test_who_connects_to_grpc_and_says_nothing_is_cut_off(launch):
+    _, log = launch(BINARY, "serve", STORE, *ANY_PORTS, "--providers=cpu")
+    poll("it to listen", 60, lambda: "listening on" in log())
+    port = int(GRPC.search(log()).group(1))
+    with socket.create_connection(("127.0.0.1", port)) as silent:
+        assert client.closed_by_peer(silent, limit_s=15)
 
 
 def test_grpc_is_open_again_after_too_many_connections(launch):
