@@ -22,6 +22,8 @@ inline constexpr TritonFlagRow kTritonFlags[] = {
     {"--exit-on-error", TritonFlag::kNoEffect,
      "a model that cannot be loaded never stops the rest"},
     {"--log-file", TritonFlag::kNoEffect, "the log goes to standard error"},
+    {"--disable-auto-complete-config", TritonFlag::kNoEffect,
+     "what a config leaves out, the file tells"},
     {"--strict-model-config", TritonFlag::kNoEffect, "what a config leaves out, the file tells"},
     {"--http-thread-count", TritonFlag::kNoEffect, "the number of CPUs is used"},
     {"--grpc-infer-thread-count", TritonFlag::kNoEffect, "the number of CPUs is used"},

@@ -23,8 +23,11 @@ def served(rate, p50=100.0):
 
 class Report(unittest.TestCase):
     def rows(self):
-        rounds = [(raw(1000), served(4000, 50.0), served(rate, 170.0)) for rate in (400, 800, 500)]
-        rows = rows_of({("m", 1): rounds, ("m", 8): [(raw(100), served(50), served(10))]})
+        rounds = [{"raw": raw(1000), "echo": served(4000, 50.0), "http_binary": served(rate, 170.0),
+                   "grpc_echo": served(1000, 60.0), "grpc": served(rate / 2, 190.0)} for rate in (400, 800, 500)]
+        other = {"raw": raw(100), "echo": served(50), "http_binary": served(10), "grpc_echo": served(40),
+                 "grpc": served(5)}
+        rows = rows_of({("m", 1): rounds, ("m", 8): [other]})
         return rows, {row["name"]: row for row in rows}
 
     def test_ratios_are_medians_of_rounds_with_their_spread(self):
@@ -38,6 +41,13 @@ class Report(unittest.TestCase):
         _, found = self.rows()
         self.assertAlmostEqual(found["http_binary/m/c1/ratio_to_ceiling"]["value"], 500 / 800)
 
+    def test_grpc_is_compared_with_its_own_echo(self):
+        _, found = self.rows()
+        self.assertAlmostEqual(found["grpc/m/c1/ratio_to_ceiling"]["value"], 250 / 500)
+        self.assertAlmostEqual(found["grpc/m/c1/ratio_to_echo"]["value"], 0.25)
+        self.assertAlmostEqual(found["grpc/m/c1/ratio_to_raw"]["value"], 0.25)
+        self.assertEqual(found["grpc/m/c1/p50_added_beyond_echo_us"]["value"], 30)
+
     def test_added_time_is_told_at_concurrency_1_only(self):
         _, found = self.rows()
         self.assertEqual(found["http_binary/m/c1/p50_added_us"]["value"], 70)
@@ -48,11 +58,15 @@ class Report(unittest.TestCase):
         _, found = self.rows()
         self.assertEqual(found["http_binary/m/c8/server_cpu_beyond_raw_us"]["value"], 40)
 
-    def test_table_has_a_line_for_each_cell(self):
+    def test_table_has_a_line_for_each_cell_and_transport(self):
         rows, _ = self.rows()
         lines = table(rows, [("m", 1), ("m", 8)]).splitlines()
-        self.assertEqual(lines[1].split()[:6], ["m", "1", "1000", "4000", "500", "0.500"])
-        self.assertEqual(lines[2].split()[:6], ["m", "8", "100", "50", "10", "0.100"])
+        self.assertEqual([line.split()[:7] for line in lines[1:5]],
+                         [["m", "1", "http", "1000", "4000", "500", "0.500"],
+                          ["m", "1", "grpc", "1000", "1000", "250", "0.250"],
+                          ["m", "8", "http", "100", "50", "10", "0.100"],
+                          ["m", "8", "grpc", "100", "40", "5", "0.050"]])
+        self.assertIn("m over grpc, one at a time: p50 +90 us on raw, of which +30 us", lines[6])
 
 
 def named(rows):

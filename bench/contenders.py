@@ -1,11 +1,12 @@
-"""The processes that are measured against each other: ONNX Runtime alone, the HTTP stack alone, and
-the server. Each lives for the whole benchmark and idles while the others are measured."""
+"""The processes that are measured against each other: ONNX Runtime alone, HTTP or gRPC alone, and the
+server. Each lives for the whole benchmark and idles while the others are measured."""
 import ctypes
 import http.client
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from workloads import BenchError, http_binary_body, on_the_wire
 
 LISTENING = re.compile(r"listening on http://[^\s\"]+:(\d+)")
+GRPC = re.compile(r"grpc on [^\s\"]+:(\d+)")
 START_LIMIT_S = 60
 
 
@@ -64,35 +66,62 @@ class Raw(Child):
         return json.loads(self._line())
 
 
+def load(client, port, pid, concurrency, seconds, request, output=None):
+    """What a load client says of the server with this port and process. `request`: a file, or several
+    that are sent in turn; `output`: as many files with the right answers, if answers are to be compared."""
+    files = [",".join(map(str, each if isinstance(each, list) else [each])) for each in (request, output) if each]
+    command = [client, port, pid, concurrency, seconds, *files]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
 class HttpServer(Child):
     """A server that the load client can measure."""
     port = 0
 
     def measure(self, programs, concurrency, seconds, request, output=None):
-        """`request`: a file, or several that are sent in turn; `output`: as many files with the right
-        answers, if answers are to be compared."""
-        files = [",".join(map(str, each if isinstance(each, list) else [each]))
-                 for each in (request, output) if each]
-        command = [programs / "load_client", self.port, self.process.pid, concurrency, seconds, *files]
-        client = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-        if client.returncode != 0:
-            raise BenchError(client.stderr.strip())
-        return json.loads(client.stdout)
+        return load(programs / "load_client", self.port, self.process.pid, concurrency, seconds, request, output)
+
+
+class GrpcServer(Child):
+    """A server that the gRPC client can measure."""
+    grpc_port = 0
+
+    def measure_grpc(self, programs, concurrency, seconds, request, output=None):
+        return load(programs / "grpc_client", self.grpc_port, self.process.pid, concurrency, seconds, request,
+                    output)
+
+
+def port_of(server):
+    """That an echo prints."""
+    line = server.process.stdout.readline()
+    if not line:
+        raise BenchError("an echo server ended; its message is above")
+    return int(line.removeprefix("listening "))
 
 
 class Echo(HttpServer):
     def __init__(self, programs):
         super().__init__([programs / "echo_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        line = self.process.stdout.readline()
-        if not line:
-            raise BenchError("echo_server ended; its message is above")
-        self.port = int(line.removeprefix("listening "))
+        self.port = port_of(self)
 
     def request(self, body_bytes, head, tail):
         return on_the_wire(f"/{head}/{tail}", self.port, bytes(body_bytes), {})
 
 
-class Gradus(HttpServer):
+class GrpcEcho(GrpcServer):
+    def __init__(self, programs):
+        super().__init__([programs / "grpc_echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.grpc_port = port_of(self)
+
+    @staticmethod
+    def request(message_bytes, head, tail):
+        return struct.pack("<II", head, tail) + bytes(message_bytes - 8)
+
+
+class Gradus(HttpServer, GrpcServer):
     def __init__(self, binary, repository, log, words=("--providers", "cpu"), variables=None):
         """`words`: further ones of the command line; `variables`: further ones of its environment."""
         self.log = log
@@ -112,9 +141,10 @@ class Gradus(HttpServer):
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break
-            found = LISTENING.search(self.log.read_text(errors="replace"))
+            log = self.log.read_text(errors="replace")
+            found = LISTENING.search(log)
             if found:
-                self.port = int(found[1])
+                self.port, self.grpc_port = int(found[1]), int(GRPC.search(log)[1])
                 if self._ask("GET", "/v2/health/ready").status == 200:
                     return
             time.sleep(0.05)

@@ -5,35 +5,34 @@ from statistics import median
 RATE, TIME, RATIO = "requests/s", "us", "ratio"
 
 
-def derived(raw, echo, http):
+ECHOES = {"http_binary": "echo", "grpc": "grpc_echo"}  # what the server is called, by its transport, and the echo
+
+
+def derived(measured):
     """What one round says of one model at one concurrency: {row's name behind the contender: (value,
     unit)} for each contender."""
-    ceiling = 1 / (1 / raw["requests_per_second"] + 1 / echo["requests_per_second"])
-    rate = http["requests_per_second"]
-    return {
-        "raw": {"requests_per_second": (raw["requests_per_second"], RATE),
-                "p50_us": (raw["p50_us"], TIME), "p99_us": (raw["p99_us"], TIME),
-                "cpu_us": (raw["cpu_us"], TIME)},
-        "echo": {"requests_per_second": (echo["requests_per_second"], RATE),
-                 "p50_us": (echo["p50_us"], TIME), "p99_us": (echo["p99_us"], TIME),
-                 "server_cpu_us": (echo["server_cpu_us"], TIME),
-                 "client_cpu_us": (echo["client_cpu_us"], TIME)},
-        "http_binary": {"requests_per_second": (rate, RATE),
-                        "ratio_to_raw": (rate / raw["requests_per_second"], RATIO),
-                        "ratio_to_echo": (rate / echo["requests_per_second"], RATIO),
-                        "ratio_to_ceiling": (rate / ceiling, RATIO),
-                        "p50_us": (http["p50_us"], TIME), "p99_us": (http["p99_us"], TIME),
-                        "server_cpu_us": (http["server_cpu_us"], TIME),
-                        "server_cpu_beyond_raw_us": (http["server_cpu_us"] - raw["cpu_us"], TIME),
-                        "client_cpu_us": (http["client_cpu_us"], TIME)},
-    }
+    raw = measured["raw"]
+    rows = {name: {"requests_per_second": (said["requests_per_second"], RATE),
+                   **{time: (said[time], TIME)
+                      for time in ("p50_us", "p99_us", "cpu_us", "server_cpu_us", "client_cpu_us") if time in said}}
+            for name, said in measured.items()}
+    for name, echo in ECHOES.items():
+        rate, of_raw, of_echo = (measured[side]["requests_per_second"] for side in (name, "raw", echo))
+        rows[name] |= {"ratio_to_raw": (rate / of_raw, RATIO),
+                       "ratio_to_echo": (rate / of_echo, RATIO),
+                       "ratio_to_ceiling": (rate * (1 / of_raw + 1 / of_echo), RATIO),
+                       "server_cpu_beyond_raw_us": (measured[name]["server_cpu_us"] - raw["cpu_us"], TIME)}
+    return rows
 
 
-def derived_alone(raw, echo, http):
+def derived_alone(measured):
     """What more one round says at concurrency 1, where requests' times add up."""
-    added = http["p50_us"] - raw["p50_us"]
-    return {"http_binary": {"p50_added_us": (added, TIME),
-                            "p50_added_beyond_echo_us": (added - echo["p50_us"], TIME)}}
+    rows = {}
+    for name, echo in ECHOES.items():
+        added = measured[name]["p50_us"] - measured["raw"]["p50_us"]
+        rows[name] = {"p50_added_us": (added, TIME),
+                      "p50_added_beyond_echo_us": (added - measured[echo]["p50_us"], TIME)}
+    return rows
 
 
 def row_of(name, values, unit):
@@ -43,12 +42,12 @@ def row_of(name, values, unit):
 
 
 def rows_of(rounds):
-    """`rounds`: {(model, concurrency): [(raw, echo, http) for each round]}."""
+    """`rounds`: {(model, concurrency): [{contender: what it did} for each round]}."""
     rows = []
     for (model, concurrency), measured in rounds.items():
         sources = (derived, derived_alone) if concurrency == 1 else (derived,)
         for source in sources:
-            of_rounds = [source(*one) for one in measured]
+            of_rounds = [source(one) for one in measured]
             for contender, names in of_rounds[0].items():
                 for name, (_, unit) in names.items():
                     values = [one[contender][name][0] for one in of_rounds]
@@ -67,34 +66,30 @@ def spread(row, digits=0):
     return f"{row['value']:.{digits}f} ({row['min']:.{digits}f}-{row['max']:.{digits}f})"
 
 
-HEADINGS = ("model", "at once", "raw/s", "echo/s", "http/s", "to raw", "(min-max)", "to ceiling", "(min-max)",
-            "to echo", "p50 us", "p99 us", "CPU us", "CPU-raw")
+HEADINGS = ("model", "at once", "over", "raw/s", "echo/s", "served/s", "to raw", "(min-max)", "to ceiling",
+            "(min-max)", "to echo", "p50 us", "p99 us", "CPU us", "CPU-raw")
 
 
 def table(rows, cells):
-    """The rows as a person reads them, a line for each (model, concurrency)."""
+    """The rows as a person reads them, a line for each (model, concurrency) and transport."""
     found = {row["name"]: row for row in rows}
-    lines = [HEADINGS]
+    lines, alone = [HEADINGS], []
     for model, concurrency in cells:
-        def row(name, contender="http_binary", cell=f"{model}/c{concurrency}"):
-            return found[f"{contender}/{cell}/{name}"]
+        for served, echo in ECHOES.items():
+            def row(name, contender=served, cell=f"{model}/c{concurrency}"):
+                return found[f"{contender}/{cell}/{name}"]
 
-        def rate(contender, row=row):
-            return f"{row('requests_per_second', contender)['value']:.0f}"
+            def ratio(name, row=row):
+                one = row(name)
+                return f"{one['value']:.3f}", f"{one['min']:.2f}-{one['max']:.2f}"
 
-        def ratio(name, row=row):
-            one = row(name)
-            return f"{one['value']:.3f}", f"{one['min']:.2f}-{one['max']:.2f}"
-
-        lines.append((model, str(concurrency), rate("raw"), rate("echo"), rate("http_binary"),
-                      *ratio("ratio_to_raw"), *ratio("ratio_to_ceiling"), ratio("ratio_to_echo")[0],
-                      *(f"{row(name)['value']:.0f}"
-                        for name in ("p50_us", "p99_us", "server_cpu_us", "server_cpu_beyond_raw_us"))))
-    text = aligned(lines)
-    for model, concurrency in cells:
-        if concurrency == 1:
-            added = found[f"http_binary/{model}/c1/p50_added_us"]["value"]
-            beyond = found[f"http_binary/{model}/c1/p50_added_beyond_echo_us"]["value"]
-            text.append(f"{model}, one at a time: p50 {added:+.0f} us on raw, of which {beyond:+.0f} us are "
-                        "beyond the echo's p50")
-    return "\n".join(text)
+            over = served.removesuffix("_binary")
+            rates = (f"{row('requests_per_second', each)['value']:.0f}" for each in ("raw", echo, served))
+            lines.append((model, str(concurrency), over, *rates, *ratio("ratio_to_raw"), *ratio("ratio_to_ceiling"),
+                          ratio("ratio_to_echo")[0],
+                          *(f"{row(name)['value']:.0f}"
+                            for name in ("p50_us", "p99_us", "server_cpu_us", "server_cpu_beyond_raw_us"))))
+            if concurrency == 1:
+                alone.append(f"{model} over {over}, one at a time: p50 {row('p50_added_us')['value']:+.0f} us on raw, "
+                             f"of which {row('p50_added_beyond_echo_us')['value']:+.0f} us are beyond the echo's p50")
+    return "\n".join(aligned(lines) + alone)

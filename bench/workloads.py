@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models import seeded
+from models.protobuf import bytes_field, number_field
 
 ROOT = Path(__file__).resolve().parents[1]
 FETCHED = ROOT / "build" / "deps" / "bench"
@@ -136,6 +137,13 @@ def binary_body(inputs):
 
 def http_binary_body(workload):
     return binary_body([(workload.input, workload.shape, "FP32", workload.input_bytes())])
+
+
+def grpc_message(workload):
+    """A ModelInferRequest (src/api/grpc/proto) with the tensor in raw_input_contents."""
+    described = bytes_field(1, workload.input) + bytes_field(2, "FP32")
+    described += b"".join(number_field(3, dim) for dim in workload.shape)
+    return bytes_field(1, workload.name) + bytes_field(5, described) + bytes_field(7, workload.input_bytes())
 
 
 def on_the_wire(path, port, body, headers):

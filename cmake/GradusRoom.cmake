@@ -33,10 +33,9 @@ if(GRADUS_SANITIZE)
   endif()
 endif()
 
-if(CMAKE_UNITY_BUILD OR GRADUS_CHECKS)
-  # False alarms: a source file passes for a header, and its names for those of the next one.
-  target_compile_options(gradus_warnings INTERFACE -Wno-subobject-linkage -Wno-shadow)
-endif()
+# False alarms of joined files: one passes for a header, and its names for those of the next one.
+target_compile_options(gradus_warnings INTERFACE
+  $<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-subobject-linkage;-Wno-shadow>)
 
 # gradus_apart(FILES ...): compiled by themselves even where others are joined.
 function(gradus_apart)
@@ -83,10 +82,7 @@ endfunction()
 
 # Tests need not be quick, but quickly built: with UBSan their macros take twice as long to compile.
 function(gradus_test_options TARGET)
-  if(NOT GRADUS_SANITIZE)  # whose presets say how
-    target_compile_options(${TARGET} PRIVATE -O1)
-  endif()
-  target_compile_options(${TARGET} PRIVATE -fpch-preprocess)  # for ccache
+  target_compile_options(${TARGET} PRIVATE -O1 -fpch-preprocess)  # the latter for ccache
   if(GRADUS_CHECKS)  # ./dev test: all of them anew, not one that somebody works on
     set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON)
   endif()

@@ -3,8 +3,12 @@
 # tests see (PYTHONPATH, and Python's -S hides Debian's), perf_analyzer starts Triton's load generator.
 # Its program wants a newer C library than bookworm's: Debian 13's lies beside it in libc/.
 
+# As stamp_of, but for what Python leaves behind when the packages are used.
 clients_stamp() {
-  stamp_of "$1" scripts/parts/clients.txt scripts/parts/archive_clients.txt scripts/clients.sh
+  {
+    sha256_of scripts/parts/clients.txt scripts/parts/archive_clients.txt scripts/clients.sh
+    find "$1" -type f ! -name stamp ! -name '*.pyc' -printf '%P %s\n' 2>/dev/null | sort
+  } | sha256sum | cut -d' ' -f1
 }
 
 clients_ready() { [[ $(cat "$1/stamp" 2>/dev/null) == "$(clients_stamp "$1")" ]]; }

@@ -14,6 +14,8 @@ constexpr int kHalvings = 60;
 
 constexpr double kLeast = 1e-6;  // a varying part, of a mean: none at all divides by zero
 
+constexpr Duration kBusyOver = std::chrono::seconds(2);  // how far back the use of a lane counts
+
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 struct Run {
@@ -87,6 +89,23 @@ Duration duration(double s) {
 }
 
 }  // namespace
+
+void Busy::ran(Duration run, TimePoint ended) {
+  instances_ = at(ended) + seconds(run) / seconds(kBusyOver);
+  fed_at_ = ended;
+}
+
+double Busy::at(TimePoint now) const {
+  return instances_ * std::exp(-std::max(0.0, seconds(now - fed_at_) / seconds(kBusyOver)));
+}
+
+Estimate stretched(Estimate run, double instances, double others) {
+  const double by = instances / std::max(instances / 10, instances - others);
+  for (Duration* part : {&run.mean, &run.deviation, &run.tail}) {
+    *part = std::chrono::duration_cast<Duration>(*part * by);
+  }
+  return run;
+}
 
 Duration predict_p99(const Load& load) {
   const double most = load.runs.back().requests;

@@ -36,6 +36,23 @@ struct Load {
                                    // in between are interpolated
 };
 
+/// How many instances of a lane that it shares with others somebody has kept busy of late: what is
+/// two seconds old counts a third.
+class Busy {
+ public:
+  /// A run ended. Times ascend.
+  void ran(Duration run, TimePoint ended);
+  double at(TimePoint now) const;
+
+ private:
+  double instances_ = 0;
+  TimePoint fed_at_{};
+};
+
+/// The same run on a lane where others keep so many of all instances busy; a tenth of the lane is
+/// left to it at the least.
+Estimate stretched(Estimate run, double instances, double others);
+
 /// @return 0.65 to 1.45 of what happens, at 30 % to 90 % of the capacity; at less never under the
 /// tail of a run; kCannotCarry if the load is the capacity or more. Zero if runs take no time. For
 /// ticks rather than for requests: some microseconds.

@@ -123,7 +123,9 @@ Result<Sample> find_sample(Backend& backend) {
     if (answer) return sample;
     if (!first_error) first_error = answer.error();
     const Code code = answer.error().code;
-    if (code == Code::kUnavailable || code == Code::kWorkerLost || !has_free_size(signature)) break;
+    const bool none_would_do = code == Code::kUnavailable || code == Code::kWorkerLost ||
+                               code == Code::kNotFound;
+    if (none_would_do || !has_free_size(signature)) break;
   }
   return tl::unexpected(*first_error);
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "serving/lane.h"
+
 namespace gradus::serving {
 
 DeviceGroup::Roster::Roster(std::size_t devices, int runs_each)
@@ -12,10 +14,13 @@ DeviceGroup::Roster::Roster(std::size_t devices, int runs_each)
 
 std::size_t DeviceGroup::Roster::set_living(std::size_t device, bool living) {
   std::size_t left = 0;
+  std::shared_ptr<Lane> lane;  // ends outside the lock
   {
     const MutexLock lock(mutex_);
     seats_.at(device).living = living;
-    left = static_cast<std::size_t>(std::ranges::count_if(seats_, &Seat::living));
+    left = count();
+    lane = lane_.lock();
+    if (lane != nullptr) lane->allow(runs_of(left));
   }
   freed_.notify_all();
   return left;
@@ -23,7 +28,53 @@ std::size_t DeviceGroup::Roster::set_living(std::size_t device, bool living) {
 
 std::size_t DeviceGroup::Roster::living() const {
   const MutexLock lock(mutex_);
+  return count();
+}
+
+void DeviceGroup::Roster::follow(const std::shared_ptr<Lane>& lane) {
+  const MutexLock lock(mutex_);
+  lane_ = lane;
+  lane->allow(runs_of(count()));
+}
+
+std::size_t DeviceGroup::Roster::count() const {
   return static_cast<std::size_t>(std::ranges::count_if(seats_, &Seat::living));
+}
+
+std::uint32_t DeviceGroup::Roster::runs_of(std::size_t living) const {
+  return static_cast<std::uint32_t>(std::max<std::size_t>(1, living)) *
+         static_cast<std::uint32_t>(runs_each_);
+}
+
+std::optional<std::size_t> DeviceGroup::Roster::take(const std::vector<bool>& except) {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    std::optional<std::size_t> chosen;
+    bool any = false;
+    const std::size_t from = next_++;
+    for (std::size_t step = 0; step < seats_.size(); ++step) {
+      const std::size_t i = (from + step) % seats_.size();
+      const Seat& seat = seats_[i];
+      if (!seat.living || except[i]) continue;
+      any = true;
+      if (seat.running >= runs_each_) continue;
+      if (!chosen || seat.running < seats_[*chosen].running) chosen = i;
+    }
+    if (!any) return std::nullopt;
+    if (chosen) {
+      ++seats_[*chosen].running;
+      return chosen;
+    }
+    freed_.wait(mutex_);
+  }
+}
+
+void DeviceGroup::Roster::give_back(std::size_t device) {
+  {
+    const MutexLock lock(mutex_);
+    --seats_[device].running;
+  }
+  freed_.notify_all();
 }
 
 DeviceGroup::DeviceGroup(std::shared_ptr<Roster> roster,
@@ -44,34 +95,15 @@ const runtime::Backend& DeviceGroup::first() const {
 Result<std::vector<Tensor>> DeviceGroup::run(std::span<const TensorView> inputs,
                                              std::span<const std::size_t> outputs,
                                              runtime::Stop* stop) {
-  Roster& roster = *roster_;
-  std::optional<std::size_t> chosen;
-  {
-    const MutexLock lock(roster.mutex_);
-    for (;;) {
-      bool any = false;
-      const std::size_t from = roster.next_++;
-      for (std::size_t step = 0; step < members_.size(); ++step) {
-        const std::size_t i = (from + step) % members_.size();
-        const Roster::Seat& seat = roster.seats_[i];
-        if (!seat.living) continue;
-        any = true;
-        if (seat.running >= roster.runs_each_) continue;
-        if (!chosen || seat.running < roster.seats_[*chosen].running) chosen = i;
-      }
-      if (chosen) break;
-      if (!any) return fail(Code::kUnavailable, "none of its devices lives");
-      roster.freed_.wait(roster.mutex_);
-    }
-    ++roster.seats_[*chosen].running;
+  std::vector<bool> gone(members_.size());  // as this run has found
+  for (;;) {
+    const auto device = roster_->take(gone);
+    if (!device) return fail(Code::kNotFound, "none of its devices lives");
+    auto result = members_[*device]->run(inputs, outputs, stop);
+    roster_->give_back(*device);
+    if (result || result.error().code != Code::kNotFound) return result;
+    gone[*device] = true;
   }
-  auto result = members_[*chosen]->run(inputs, outputs, stop);
-  {
-    const MutexLock lock(roster.mutex_);
-    --roster.seats_[*chosen].running;
-  }
-  roster.freed_.notify_one();
-  return result;
 }
 
 }  // namespace gradus::serving

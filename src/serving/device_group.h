@@ -1,8 +1,11 @@
 // One level on several devices as one Backend: each run goes to a living device that has the fewest
-// under way. A device that is lost takes its share of the capacity with it, and nothing else.
+// under way. A device that is lost takes its share of the lane's runs with it, and nothing else:
+// what meets it before its loss is known goes on to another.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +14,8 @@
 #include "runtime/backend.h"
 
 namespace gradus::serving {
+
+class Lane;
 
 class DeviceGroup final : public runtime::Backend {
  public:
@@ -24,6 +29,10 @@ class DeviceGroup final : public runtime::Backend {
     std::size_t set_living(std::size_t device, bool living);
     std::size_t living() const;
 
+    /// From now on the lane runs as many at once as the devices that live may; where none does, as
+    /// many as one, so that what waits is sent elsewhere.
+    void follow(const std::shared_ptr<Lane>& lane);
+
    private:
     friend class DeviceGroup;
     struct Seat {
@@ -31,8 +40,15 @@ class DeviceGroup final : public runtime::Backend {
       int running = 0;
     };
 
+    std::size_t count() const REQUIRES(mutex_);
+    std::uint32_t runs_of(std::size_t living) const;
+    /// A living device for a run; nothing: none is left.
+    std::optional<std::size_t> take(const std::vector<bool>& except);
+    void give_back(std::size_t device);
+
     const int runs_each_;
     mutable Mutex mutex_;
+    std::weak_ptr<Lane> lane_ GUARDED_BY(mutex_);
     CondVar freed_;
     std::size_t next_ GUARDED_BY(mutex_) = 0;  // where to look first, so that equals take turns
     std::vector<Seat> seats_ GUARDED_BY(mutex_);
@@ -45,9 +61,10 @@ class DeviceGroup final : public runtime::Backend {
 
   const runtime::Signature& signature() const override { return first().signature(); }
   const std::vector<runtime::Placement>& placement() const override { return first().placement(); }
+  const std::shared_ptr<Roster>& roster() const { return roster_; }
   using Backend::run;
-  /// As Backend::run; waits while every living device has all the runs that it may.
-  /// kUnavailable also: no device lives.
+  /// As Backend::run; waits while every living device has all the runs that it may, which is only
+  /// as long as the lane still runs more than allow() said. kNotFound also: no device lives.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override;

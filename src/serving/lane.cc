@@ -66,7 +66,7 @@ void Lane::close(LevelQueue& queue) {
 void Lane::allow(std::uint32_t runs) {
   {
     const MutexLock lock(mutex_);
-    allowed_ = std::clamp(runs, 1U, instances_);
+    allowed_ = runs;
   }
   ready_.notify_all();
 }

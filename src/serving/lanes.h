@@ -1,5 +1,6 @@
 // Which lane a level runs on. CPU levels of all models share one, with as many instances as CPUs; a
-// level that sets `instances` or `threads`, and every GPU level, has a lane of its own.
+// level that sets `instances` or `threads`, or names several devices, and every GPU level, has a
+// lane of its own.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,6 +11,9 @@
 #include "serving/lane.h"
 
 namespace gradus::serving {
+
+/// Runs at once on each device of a level that names several.
+int instances_each(const config::LevelConfig& level);
 
 class Lanes {
  public:

@@ -65,7 +65,7 @@ Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, Lev
   const std::size_t devices = std::max<std::size_t>(1, level.device_ids.size());
   const auto watch = std::make_shared<Watch>();
   watch->devices = devices;
-  watch->roster = std::make_shared<DeviceGroup::Roster>(devices, std::max(1, level.instances));
+  watch->roster = std::make_shared<DeviceGroup::Roster>(devices, instances_each(level));
   const auto load_one = [&](std::size_t device) {
     if (!level.device_ids.empty()) spec.device_ids = {level.device_ids[device]};
     return with.workers != nullptr && config::is_isolated(level)
@@ -95,6 +95,10 @@ Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, Lev
   }
   all->backend = std::move(group);
   return all;
+}
+
+void follow_devices(runtime::Backend& backend, const std::shared_ptr<Lane>& lane) {
+  if (auto* const group = dynamic_cast<DeviceGroup*>(&backend)) group->roster()->follow(lane);
 }
 
 }  // namespace gradus::serving

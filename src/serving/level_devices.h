@@ -14,4 +14,8 @@ namespace gradus::serving {
 Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, LevelSlot& slot,
                                         const Loading& with);
 
+/// Of a level on several devices: its lane, which is its alone, runs as many at once as those that
+/// live may.
+void follow_devices(runtime::Backend& backend, const std::shared_ptr<Lane>& lane);
+
 }  // namespace gradus::serving

@@ -132,6 +132,7 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
   batch::QueueLimits limits = with.limits;
   if (model.config.max_queue_size > 0) limits.entries = model.config.max_queue_size;
   auto lane = with.lanes.lane_for(model.name, config, level.on_gpu);
+  follow_devices(*level.backend, lane);
   LevelQueue& queue = lane->open(
       {.level = config.level,
        .limits = limits,

@@ -18,6 +18,13 @@ namespace {
 using Outputs = std::vector<Tensor>;                    // of one request
 using Members = std::vector<std::shared_ptr<Attempt>>;  // of one run
 
+// The run met a level whose worker is gone, or took one of several workers with it: whoever looks
+// after the workers tells the ladder whether the level is lost.
+bool is_loss(const LevelSlot& slot, const Error& error) {
+  return error.code == Code::kNotFound ||
+         (error.code == Code::kWorkerLost && slot.config.device_ids.size() > 1);
+}
+
 // What the ladder, the estimates and the requests are told of a run.
 struct Told {
   TimePoint begun;
@@ -66,6 +73,10 @@ void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* err
   const bool stopped = error != nullptr && error->code == Code::kCancelled;
   const bool refused = error != nullptr && error->code == Code::kInvalid;
   if (refused) return ended(std::nullopt);  // the request's own fault is nobody's failure
+  if (error != nullptr && is_loss(slot, *error)) {
+    if (error->code == Code::kWorkerLost) slot.metrics.run_failed(error->code, took);
+    return ended(std::nullopt);
+  }
   // Of a run that was ended only this much is known: it took at least so long.
   const bool slow = took > model.config.policy.slow_factor * slot.config.target_p99;
   if (!stopped || slow) {

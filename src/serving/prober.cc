@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kRound = 200ms;  // how finely probes and ticks are timed
 
-bool run_like_requests(Model& model, const LevelRuntime& level) {
+Result<std::vector<Tensor>> run_like_requests(Model& model, const LevelRuntime& level) {
   const auto inputs = runtime::sample_inputs(model.shapes.next(level.signature()), 1);
-  return level.run(runtime::views_of(inputs), level.all_outputs()).has_value();
+  return level.run(runtime::views_of(inputs), level.all_outputs());
 }
 
 void probe(Model& model, LevelSlot& slot, const Clock& clock) {
@@ -28,8 +28,10 @@ void probe(Model& model, LevelSlot& slot, const Clock& clock) {
   const TimePoint begun = clock.now();
   const LevelRuntime& level = *slot.runtime();
   const bool canary = model.ladder.canary() == slot.config.level;
-  const bool ok = canary ? run_like_requests(model, level) : level.run_sample().has_value();
+  const auto outputs = canary ? run_like_requests(model, level) : level.run_sample();
   const TimePoint ended = clock.now();
+  const bool ok = outputs.has_value();
+  if (!ok && outputs.error().code == Code::kNotFound) return;  // its worker's loss is told already
   if (ok && !canary) level.queue->probed(level.sample_kind, ended - begun);
   model.ladder.tell(
       ladder::Probe{.level = slot.config.level, .at = ended, .run = ended - begun, .ok = ok});

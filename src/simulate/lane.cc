@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 
-#include "ladder/predict.h"
 
 namespace gradus::simulate {
 namespace {
@@ -13,18 +11,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTryAgain = 1s;
-constexpr Duration kBusyOver = 2s;
-
-double share_left(Duration since) {
-  return std::exp(-std::max(0.0, to_ms(since) / to_ms(kBusyOver)));
-}
-
-ladder::Estimate stretched(ladder::Estimate estimate, double by) {
-  for (Duration* part : {&estimate.mean, &estimate.deviation, &estimate.tail}) {
-    *part = std::chrono::duration_cast<Duration>(*part * by);
-  }
-  return estimate;
-}
 
 }  // namespace
 
@@ -59,8 +45,7 @@ LevelLane::LevelLane(std::size_t index, const Level& level, Lane& lane,
 }
 
 void LevelLane::learn(ladder::Size size, Duration run, bool stopped, TimePoint now) {
-  busy_ = busy_ * share_left(now - busy_at_) + to_ms(run) / to_ms(kBusyOver);
-  busy_at_ = now;
+  busy_.ran(run, now);
   // One that was stopped took at least so long: news only if that is longer than expected.
   if (!stopped || run > estimates_.predict(size, now).mean) estimates_.add(size, run, now);
 }
@@ -178,14 +163,15 @@ void LevelLane::find_join_size(TimePoint now) {
 std::optional<Duration> LevelLane::predicted_p99(double arrivals, TimePoint now) {
   double others = 0;
   for (const LevelLane* const other : lane_.levels) {
-    if (other != this) others += other->busy_ * share_left(now - other->busy_at_);
+    if (other != this) others += other->busy_.at(now);
   }
-  const double all = lane_.instances();
-  const double stretch = all / std::max(all / 10, all - others);
+  const auto here = [&](std::uint32_t samples) {
+    return ladder::stretched(estimates_.predict({samples, typical_}, now), lane_.instances(),
+                             others);
+  };
   const std::uint32_t most = rules_.max_size;
   const std::array<ladder::BatchRun, 2> runs = {
-      {{1, stretched(estimates_.predict({1, typical_}, now), stretch)},
-       {most, stretched(estimates_.predict({most, typical_}, now), stretch)}}};
+      {{1, here(1)}, {most, here(most)}}};
   return ladder::predict_p99({.arrivals = arrivals,
                               .backlog = static_cast<double>(queue_.size()),
                               .instances = lane_.instances(),

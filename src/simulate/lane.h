@@ -13,6 +13,7 @@
 #include "batch/worthwhile.h"
 #include "ladder/estimates.h"
 #include "ladder/plan.h"
+#include "ladder/predict.h"
 #include "simulate/scenario.h"
 
 namespace gradus::simulate {
@@ -114,8 +115,7 @@ class LevelLane {
   ladder::Estimates estimates_;
   std::uint64_t typical_ = 0;  // shape
   TimePoint tried_at_{};       // what was too late by the estimates, last time
-  double busy_ = 0;            // instances that it keeps busy, of late
-  TimePoint busy_at_{};
+  ladder::Busy busy_;
 };
 
 }  // namespace gradus::simulate

@@ -96,7 +96,7 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
   Duration limit{};
   {
     const MutexLock lock(mutex_);
-    if (worker_ == nullptr) return fail(Code::kUnavailable, reason_);
+    if (worker_ == nullptr) return fail(Code::kNotFound, reason_);
     worker = worker_;
     session = session_;
     const ShapeTimes::Times times = times_.of(shape);
@@ -127,6 +127,7 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
 
 // True: it poisoned its worker.
 bool IsolatedSession::judge(Worker& worker, const Error& error) {
+  if (error.code == Code::kNotFound) return false;
   const runtime::FaultClass fault = runtime::fault_class(error);
   if (fault == runtime::FaultClass::kSticky) {
     worker.lose(Loss::Cause::kSticky, "was replaced: " + error.message);

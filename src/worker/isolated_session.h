@@ -25,14 +25,14 @@ class IsolatedSession final : public runtime::Backend {
 
   /// From now on runs go to this worker. kUnavailable: what it loaded is another model than before.
   Result<void> move_to(std::shared_ptr<Worker> worker, const Worker::Session& session);
-  /// No worker has it: runs fail at once, with this reason.
+  /// No worker has it: runs fail at once, kNotFound with this reason.
   void detach(const std::string& reason);
   void unload();
   /// What a model's owner holds: unloads the session when it goes.
   static std::unique_ptr<runtime::Backend> handle(std::shared_ptr<IsolatedSession> session);
 
   using Backend::run;
-  /// As Backend::run. Blocks until the worker answers, dies, or the run has taken max_run; a sticky
+  /// As Backend::run, kNotFound if its worker was lost before. Blocks until the worker answers, dies, or the run has taken max_run; a sticky
   /// fault, or want of memory three times in a row, ends the worker. Errors are judged by
   /// runtime::fault_class(); of a worker that was lost they are Loss::text, with kWorkerLost where
   /// this run may be why (Worker::run), as after a sticky fault.

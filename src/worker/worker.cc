@@ -157,7 +157,13 @@ Error Worker::lost_with(std::unique_ptr<Channel> channel, Error error) {
   const bool dead = process_->death().has_value();
   const MutexLock lock(mutex_);
   if (!dead) held_.push_back(std::move(channel));
-  if (loss_ && may_be_its_fault(loss_->cause)) error.code = Code::kWorkerLost;
+  error.code = loss_ && may_be_its_fault(loss_->cause) ? Code::kWorkerLost : Code::kNotFound;
+  return error;
+}
+
+// It has not got the run: if that is because it is lost, nothing has failed but itself.
+Error Worker::lost_before(Error error) const {
+  if (loss()) error.code = Code::kNotFound;
   return error;
 }
 
@@ -285,7 +291,7 @@ void Worker::unload(std::uint64_t session, Duration limit) {
 Result<std::vector<Tensor>> Worker::run(std::uint64_t session, std::span<const TensorView> inputs,
                                         std::span<const std::size_t> outputs, Duration limit) {
   auto taken = take_channel();
-  if (!taken) return tl::unexpected(taken.error());
+  if (!taken) return tl::unexpected(lost_before(std::move(taken.error())));
   auto run = (*taken)->begin(session, inputs, outputs, next_++);
   if (!run) {
     give_back(std::move(*taken));
@@ -294,7 +300,7 @@ Result<std::vector<Tensor>> Worker::run(std::uint64_t session, std::span<const T
   Writer writer;
   put_run(writer, run->request);
   const auto request = ask(**taken, Kind::kRun, writer.body(), run->fd);
-  if (!request) return tl::unexpected(request.error());
+  if (!request) return tl::unexpected(lost_before(request.error()));
   const auto message = hear(**taken, *request, Kind::kRunReply, limit);
   if (!message) return tl::unexpected(lost_with(std::move(*taken), message.error()));
   auto tensors = (*taken)->end(*message);

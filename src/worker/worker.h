@@ -72,7 +72,7 @@ class Worker {
   /// copied to shared memory; outputs lie there, each held by its tensor. Any thread, at once with
   /// others. Not answered within `limit`: the worker is killed. A block that a lost worker may
   /// still read is not used again before it is dead. kWorkerLost: it died, hung, broke the protocol
-  /// or was poisoned while it had this run; kUnavailable: it was lost before.
+  /// or was poisoned while it had this run; kNotFound: it was lost before, or for another reason.
   Result<std::vector<Tensor>> run(std::uint64_t session, std::span<const TensorView> inputs,
                                   std::span<const std::size_t> outputs, Duration limit);
 
@@ -115,6 +115,7 @@ class Worker {
   Result<std::uint64_t> ask(Channel& channel, Kind kind, std::span<const std::byte> body, int fd);
   Result<Message> hear(Channel& channel, std::uint64_t request, Kind reply, Duration limit);
   Error lost_with(std::unique_ptr<Channel> channel, Error error);
+  Error lost_before(Error error) const;
   Error died();
 
   const std::string who_;  // `worker 1234 of device 'webgpu:0'`

@@ -1,4 +1,4 @@
-"""One server for the clients of a file: four models, every extension on, and no GPU, which level 0
+"""One server for the clients of a file: five models, every extension on, and no GPU, which level 0
 wants, so that each answer is a degraded one."""
 import sys
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+for folder in ("conformance", "e2e"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
 
 import samples  # noqa: E402
+import simple  # noqa: E402
 from server import DEMO_MODELS, TEST_MODELS, Server  # noqa: E402
 
 FLAGS = ("--model-control-mode=explicit", "--load-model=*", "--allow-client-shm=true",
@@ -27,6 +29,7 @@ def repository(tmp_path_factory):
         version.mkdir(parents=True)
         (version / "model.onnx").symlink_to(folder / name / "1" / "model.onnx")
         (root / name / "gradus.yaml").write_text(KEEP_ALL)
+    simple.write(root)
     return root
 
 
@@ -39,7 +42,7 @@ def trace_file(tmp_path_factory):
 def gradus(repository, trace_file):
     server = Server(repository, *FLAGS, "--trace-file", trace_file)
     try:
-        server.wait_loaded("fashion", "langid", "every_type", "busy")
+        server.wait_loaded("fashion", "langid", "every_type", "busy", "simple")
         yield server
         server.stop()
     finally:

@@ -29,7 +29,7 @@ def test_it_measures(gradus, tmp_path, protocol, load):
     assert "compute infer" in said and "Error" not in said and "failed" not in said.lower(), said
     with open(table, encoding="ascii") as lines:
         row, = csv.DictReader(lines)
-    assert float(row["Inferences/Second"]) > (45 if load == "60 a second" else 100)
+    assert float(row["Inferences/Second"]) > (40 if load == "60 a second" else 20)
     assert float(row["Server Compute Infer"]) > 0 and float(row["p99 latency"]) > 0
 
 

@@ -18,7 +18,7 @@ from tritonclient.utils import shared_memory as shm
 from conftest import ANSWERED_BY, answered_by
 from server import poll
 
-MODELS = ["busy", "every_type", "fashion", "langid"]
+MODELS = ["busy", "every_type", "fashion", "langid", "simple"]
 BYTES = np.array([b"", b"\0a", "ä€".encode()], object)
 VALUES = {
     "BOOL": np.array([True, False]),
@@ -114,6 +114,27 @@ def test_a_language_is_told(triton, sentence):
     made = [tensor(triton.module, name, array, "INT64") for name, array in sentence.inputs.items()]
     scores = triton.client.infer("langid", made).as_numpy("logits")
     assert ("en", "de", "es", "it", "pt", "cs", "pl", "ru")[scores.argmax()] == "de"
+
+
+def test_the_model_of_the_examples(triton):
+    module, client = triton.module, triton.client
+
+    def ask(batch):
+        rows = np.arange(16 * batch, dtype=np.int32).reshape(batch, 16), np.ones((batch, 16), "i4")
+        return rows, client.infer(
+            "simple", [tensor(module, f"INPUT{i}", rows[i], "INT32") for i in (0, 1)],
+            outputs=[module.InferRequestedOutput(f"OUTPUT{i}") for i in (0, 1)])
+
+    for batch in (1, 8):
+        (first, second), result = ask(batch)
+        np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), first + second)
+        np.testing.assert_array_equal(result.as_numpy("OUTPUT1"), first - second)
+    assert "8" in refused(lambda: ask(9))[1]
+    config = as_dict(client.get_model_config("simple"))
+    config = config.get("config", config)
+    assert config["max_batch_size"] == 8 and str(config["input"][0]["dims"][0]) == "16"
+    assert as_dict(client.get_model_metadata("simple"))["inputs"][0]["shape"] in (
+        [-1, 16], ["-1", "16"])
 
 
 @pytest.mark.parametrize("datatype", VALUES)

@@ -191,10 +191,10 @@ def test_loads_and_unloads_leak_nothing(start, root):
              lambda: index(server) == {("fashion", ""): "UNAVAILABLE"})
         return server.rss_bytes(), server.open_files(), threads()
 
-    for _ in range(10):
+    for _ in range(8):
         cycle()
     rss, files, tasks = at_rest()
-    cycles = 200 if LONG else 20
+    cycles = 200 if LONG else 12
     for _ in range(cycles):
         cycle()
     poll("as many files and threads as before", 30,
@@ -207,7 +207,7 @@ def test_nothing_stalls_while_models_come_and_go(start, root):
     add_version(root / "other", 1)
     server = start(root, "--providers", "cpu", "--model-control-mode", "explicit",
                    "--load-model", "fashion", "--load-model", "other")
-    over = time.monotonic() + (60 if LONG else 6)
+    over = time.monotonic() + (60 if LONG else 4)
     longest, unexpected = {}, []
 
     def loop(what, call, expected):

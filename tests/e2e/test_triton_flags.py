@@ -107,7 +107,8 @@ def test_a_command_line_of_kserve_starts_it(launch):
         "--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1", "--allow-grpc=true",
         "--allow-http=true", "--allow-metrics=true", "--strict-readiness=true",
         "--http-thread-count=4", "--backend-config=onnxruntime,default-max-batch-size=4",
-        "--backend-config=default-max-batch-size=4", "--exit-on-error=false", "--rate-limit", "off", "--disable-auto-complete-config")
+        "--backend-config=default-max-batch-size=4", "--exit-on-error=false", "--rate-limit", "off",
+        "--disable-auto-complete-config")
     poll("it to listen", 60, lambda: "listening on http://127.0.0.1:" in log())
     said = log()
     for flag in ("--http-thread-count", "--backend-config", "--exit-on-error", "--rate-limit",

@@ -204,8 +204,9 @@ void InferRoutes::infer(const PathNames& names, const HttpRequest& http, Reply r
     headers->trace->stamp("HTTP_RECV_END", steady_clock().now());
   }
   Body body{http.body, http.body_owner, http.readable_after};
-  if (!is_heavy(*headers, body.bytes.size()) &&
-      (!control_->shared_memory || !names_region(body.bytes))) {
+  const bool packed = headers->body_coding != Coding::kIdentity;
+  const bool copies = control_->shared_memory && (packed || names_region(body.bytes));
+  if (!copies && !is_heavy(*headers, body.bytes.size())) {
     return decode_and_infer(names, *headers, std::move(body), std::move(reply));
   }
   const bool taken = decoders_.try_push([this, names, headers = *headers, body, reply] {

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -150,7 +151,8 @@ TEST_F(ManageTest, ANewVersionTakesTheRequestsWhenItIsReady) {
   auto done = ask_load();
   wait_for([&] { return waiting_ == 1; });
   EXPECT_EQ(answer(), "15 by version 1");
-  EXPECT_EQ(answer("2"), "model 'm' is still loading: level 1 'cpu' loading") << "asked for by name";
+  EXPECT_EQ(answer("2"), "model 'm' is still loading: level 1 'cpu' loading")
+      << "asked for by name";
   EXPECT_THAT(index(), ElementsAre("m 1 READY", HasSubstr("m 2 LOADING")));
   EXPECT_TRUE(engine_->ready());
   gate.open();
@@ -262,6 +264,47 @@ TEST_F(ManageTest, NoRequestFailsWhileVersionsComeAndGo) {
   wait_for([this] {
     return std::ranges::count_if(loaded_, [](const auto& one) { return !one.expired(); }) == 1;
   });
+}
+
+TEST_F(ManageTest, NothingStallsWhileModelsComeAndGo) {
+  write("m/1/model.onnx", "5");
+  write("n/1/model.onnx", "7");
+  server_.load_models = {"m"};
+  start();
+  const TimePoint end = steady_clock().now() + (std::getenv("GRADUS_LONG") != nullptr
+                                                    ? Duration(std::chrono::minutes(1))
+                                                    : Duration(std::chrono::milliseconds(300)));
+  const std::function<void()> calls[] = {[&] {
+                                           EXPECT_EQ(load_and_wait({"n", {}, {}}), "loaded");
+                                         },
+                                         [&] { (void)unload_and_wait("n"); },
+                                         [&] { EXPECT_TRUE(infer()); },
+                                         [&] {
+                                           Request asked = request();
+                                           asked.model = "n";
+                                           const auto response = infer(std::move(asked));
+                                           if (response) {
+                                             EXPECT_EQ(value(*response), 21);
+                                           }
+                                         },
+                                         [&] {
+                                           EXPECT_THAT(index(), testing::Contains("m 1 READY"));
+                                           EXPECT_TRUE(engine_->ready());
+                                         },
+                                         [&] { EXPECT_TRUE(engine_->statistics("", "")); }};
+  std::vector<Duration> longest(std::size(calls));
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < std::size(calls); ++i) {
+    threads.emplace_back([&, i] {
+      for (TimePoint now = steady_clock().now(), begun = now; now < end; begun = now) {
+        calls[i]();
+        now = steady_clock().now();
+        longest[i] = std::max(longest[i], now - begun);
+      }
+    });
+  }
+  threads.clear();
+  for (const Duration one : longest) EXPECT_LT(one, std::chrono::seconds(2));
 }
 
 TEST_F(ManageTest, AFolderMayBeOneModelItself) {

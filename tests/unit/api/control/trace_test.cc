@@ -78,7 +78,9 @@ TEST_F(TraceTest, AFileHasTheTimelineOfEachRequest) {
                      .run = 5ns,
                      .latency = 9ns,
                      .queued = at(11ns),
-                     .begun = at(12ns)};
+                     .begun = at(12ns),
+                     .joining = 1ns,
+                     .splitting = 2ns};
   auto trace = tracer->sample("m");
   trace->stamp("REQUEST_START", at(10ns));
   trace->answered(response, at(19ns));
@@ -92,8 +94,8 @@ TEST_F(TraceTest, AFileHasTheTimelineOfEachRequest) {
 {"id":1,"model_name":"m","model_version":3,"request_id":"7","level":1,"level_name":"cpu",)"
             R"("variant":"model.onnx","degraded":true},
 {"id":1,"timestamps":[{"name":"REQUEST_START","ns":10},{"name":"QUEUE_START","ns":11},)"
-            R"({"name":"COMPUTE_START","ns":12},{"name":"COMPUTE_INPUT_END","ns":12},)"
-            R"({"name":"COMPUTE_OUTPUT_START","ns":17},{"name":"COMPUTE_END","ns":17},)"
+            R"({"name":"COMPUTE_START","ns":12},{"name":"COMPUTE_INPUT_END","ns":13},)"
+            R"({"name":"COMPUTE_OUTPUT_START","ns":15},{"name":"COMPUTE_END","ns":17},)"
             R"({"name":"REQUEST_END","ns":19}]},
 {"id":2,"model_name":"gone\"","model_version":-1,"request_id":"","error":"no model"},
 {"id":2,"timestamps":[{"name":"REQUEST_START","ns":20},{"name":"REQUEST_END","ns":21}]}

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 
 #include "base/log.h"
@@ -30,6 +31,17 @@ class ControlRoutesTest : public testing::Test {
     call.request.peer = peer;
     return call.body(std::move(body)).on(routes_);
   }
+  // What names a region is decoded by another thread.
+  HttpResponse infer(std::string body) {
+    struct Sink final : ReplySink {
+      void send(HttpResponse response) override { answer.set_value(std::move(response)); }
+      std::promise<HttpResponse> answer;
+    };
+    const auto sink = std::make_shared<Sink>();
+    Call call("POST", kInfer);
+    routes_.handle(call.body(std::move(body)).request, Reply(sink));
+    return sink->answer.get_future().get();
+  }
   static std::string region_of(const SharedObject& object, int offset, int size) {
     return R"({"key":")" + object.key + R"(","offset":)" + std::to_string(offset) +
            R"(,"byte_size":)" + std::to_string(size) + "}";
@@ -52,8 +64,7 @@ TEST_F(ControlRoutesTest, TensorsGoThroughSharedMemoryBothWays) {
             200);
   EXPECT_EQ(post("/v2/systemsharedmemory/region/out/register", region_of(object, 32, 32)).status,
             200);
-  const HttpResponse response = post(
-      kInfer,
+  const HttpResponse response = infer(
       R"({"inputs":[{"name":"x","shape":[2],"datatype":"FP32","parameters":)"
       R"({"shared_memory_region":"in","shared_memory_offset":8,"shared_memory_byte_size":8}}],)"
       R"("outputs":[{"name":"y","parameters":)"
@@ -94,14 +105,13 @@ TEST_F(ControlRoutesTest, WhatDoesNotFitItsRegionIsSaidWithSizes) {
        "do not go together"},
   };
   for (const auto& [json, text] : table) {
-    const HttpResponse response = post(kInfer, json);
+    const HttpResponse response = infer(json);
     EXPECT_EQ(response.status, 400) << json;
     EXPECT_THAT(response.head, HasSubstr(text));
   }
   object.resize(4);
-  EXPECT_THAT(
-      post(kInfer, data + R"({"shared_memory_region":"r","shared_memory_byte_size":8}}]})").head,
-      HasSubstr("is shorter than when it was registered"));
+  EXPECT_THAT(infer(data + R"({"shared_memory_region":"r","shared_memory_byte_size":8}}]})").head,
+              HasSubstr("is shorter than when it was registered"));
 }
 
 TEST_F(ControlRoutesTest, RegionsAreListedAndLeave) {
