@@ -48,8 +48,8 @@ struct Backend {
   /// @return tensors in the order of `outputs`, in the runtime's own memory;
   ///   kInvalid: the model refused these inputs (name, shape, type);
   ///   kUnavailable: the device or provider failed, another level may answer;
-  ///   kNotFound: no process has the model now, and nothing was run: no failure but a loss, which
-  ///   its worker's owner is told of;
+  ///   kNotFound: the process that had the model is gone, and not for this run's sake: no failure
+  ///   of its own, but part of a loss that its worker's owner is told of;
   ///   kWorkerLost: as kUnavailable, and perhaps for what these inputs did to a worker process;
   ///   kCancelled: `stop` was asked for, and the run could be ended;
   ///   kInternal: anything else that went wrong while running

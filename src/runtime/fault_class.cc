@@ -1,5 +1,6 @@
 #include "runtime/fault_class.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
@@ -41,10 +42,8 @@ constexpr std::array kTexts = {
     Row{"cannot open shared object", FaultClass::kConfiguration},
     Row{"Unknown provider name", FaultClass::kConfiguration},
     Row{"not supported in this build", FaultClass::kConfiguration},
-    Row{"no CUDA-capable device", FaultClass::kConfiguration},
+    Row{"not in this ONNX Runtime", FaultClass::kConfiguration},
     Row{"driver version is insufficient", FaultClass::kConfiguration},
-    Row{"no Vulkan device", FaultClass::kConfiguration},
-    Row{"only software Vulkan devices", FaultClass::kConfiguration},
 };
 
 constexpr std::array<std::string_view, 5> kShapesDisagree = {
@@ -72,8 +71,8 @@ std::optional<FaultClass> by_cuda_number(std::string_view text) {
     if (number == 700 || number == 702 || number == 710 || (number >= 714 && number <= 719)) {
       return FaultClass::kSticky;
     }
-    // Driver too old, no device, device not usable, driver and runtime do not fit.
-    if (number == 35 || number == 100 || number == 101 || number == 803 || number == 804) {
+    // Driver too old, driver and runtime do not fit. Not 100 and 101: a device may come.
+    if (number == 35 || number == 803 || number == 804) {
       return FaultClass::kConfiguration;
     }
   }
@@ -120,6 +119,16 @@ FaultClass fault_class(int ort_code, std::string_view text, bool on_cpu) {
 FaultClass fault_class(const Error& error) {
   if (error.code == Code::kInvalid) return FaultClass::kRequest;
   return by_text(error.message).value_or(FaultClass::kTransient);
+}
+
+bool is_configuration(const Error& error) {
+  const std::string_view text = error.message;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find("; ", begin), text.size());
+    if (by_text(text.substr(begin, end - begin)) != FaultClass::kConfiguration) return false;
+    begin = end + 2;
+  }
+  return true;
 }
 
 Code code_of(FaultClass fault) {

@@ -11,7 +11,7 @@ enum class FaultClass {
   kRequest,        // its own inputs; never counted against a level
   kTransient,      // may well work the next time; what no row of the table knows is this too
   kOutOfMemory,    // another level may have room; a smaller request may fit
-  kConfiguration,  // a library, driver or device is missing: trying again alone helps nothing
+  kConfiguration,  // a library or driver is missing or too old: trying again alone helps nothing
   kSticky,         // the device context is poisoned until its process ends
 };
 
@@ -28,6 +28,10 @@ FaultClass fault_class(int ort_code, std::string_view text, bool on_cpu);
 
 /// Of an error that a Backend returned: kInvalid is the request's, any other is judged by its text.
 FaultClass fault_class(const Error& error);
+
+/// Of an error that a load returned, which names what each provider failed for (failures_text()):
+/// all of them are kConfiguration. A device that is missing may come, and is not.
+bool is_configuration(const Error& error);
 
 /// As Backend::run returns it: kInvalid for the request's own, kUnavailable for all others.
 Code code_of(FaultClass fault);

@@ -123,8 +123,8 @@ Result<Sample> find_sample(Backend& backend) {
     if (answer) return sample;
     if (!first_error) first_error = answer.error();
     const Code code = answer.error().code;
-    const bool none_would_do = code == Code::kUnavailable || code == Code::kWorkerLost ||
-                               code == Code::kNotFound;
+    const bool none_would_do =
+        code == Code::kUnavailable || code == Code::kWorkerLost || code == Code::kNotFound;
     if (none_would_do || !has_free_size(signature)) break;
   }
   return tl::unexpected(*first_error);

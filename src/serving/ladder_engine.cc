@@ -170,7 +170,10 @@ Result<std::vector<ModelStatistics>> LadderEngine::statistics(std::string_view m
     models = {std::move(*found)};
   }
   std::vector<ModelStatistics> all;
-  for (const auto& one : models) all.push_back(statistics_of(*one, clock_.now()));
+  for (const auto& one : models) {
+    // What never came up has nothing to count.
+    if (one->signature() != nullptr) all.push_back(statistics_of(*one, clock_.now()));
+  }
   return all;
 }
 

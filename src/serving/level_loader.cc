@@ -11,6 +11,7 @@
 #include "batch/batchable.h"
 #include "config/model_config.h"
 #include "config/provider_names.h"
+#include "runtime/fault_class.h"
 #include "runtime/sample_inputs.h"
 #include "serving/declared.h"
 #include "serving/learn_joining.h"
@@ -23,6 +24,7 @@
 namespace gradus::serving {
 namespace {
 
+constexpr const char* kNotAgain = "; not tried again before the model is loaded anew";
 constexpr int kWarmRuns = 3;
 // Runs of each level in a comparison: at least kLeastRuns, and more of quick ones, whose figures
 // are the noisier.
@@ -279,16 +281,26 @@ Result<void> bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot, con
   return {};
 }
 
+// Only a fresh process may meet what has come since, if it is a device: what is installed stays.
+bool tell_failure(Model& model, const LevelSlot& slot, const Error& error, const Loading& with) {
+  const bool in_worker = with.workers != nullptr && config::is_isolated(slot.config);
+  const bool for_good = in_worker && runtime::is_configuration(error);
+  model.ladder.level_lost(slot.config.level,
+                          error.message + (for_good ? kNotAgain : ""));
+  return !for_good;
+}
+
 }  // namespace
 
-void load_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
+bool load_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
   Model& model = *shared;
+  bool may_come = true;
   const int level = slot.config.level;
   if (slot.config.providers.empty()) {  // the operator does not want what could run it
     model.ladder.level_left_out(level, ladder::LeftOut::Why::kDisabled,
                                 config::exclusion_reason(slot.config));
   } else if (const auto up = bring_up(shared, slot, with); !up) {
-    model.ladder.level_lost(level, up.error().message);
+    may_come = tell_failure(model, slot, up.error(), with);
   }
   if (end_loading(model, slot)) {
     log::write(model.ladder.can_answer() ? log::Severity::kInfo : log::Severity::kError,
@@ -297,13 +309,13 @@ void load_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loa
       log::info("model '" + model.name + "': " + note);
     }
   }
+  return may_come;
 }
 
 bool retry_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
   Model& model = *shared;
   if (const auto up = bring_up(shared, slot, with); !up) {
-    model.ladder.level_lost(slot.config.level, up.error().message);
-    return false;
+    return tell_failure(model, slot, up.error(), with);
   }
   log::info("level " + std::to_string(slot.config.level) + " came up late: " + summary_line(model));
   return true;

@@ -30,10 +30,12 @@ struct Loading {
 /// the model's last level to come up or fail, logs which level serves and why.
 /// An isolated level whose worker is lost, now or later, is lost to the ladder, and ready again
 /// when it is back, as long as the model lives.
-void load_level(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
+/// @return a later try may do what this one could not
+bool load_level(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
 
-/// Tries once more to bring up a level that could not: its device may have appeared since. False:
-/// it still cannot, and the ladder has the reason.
+/// Tries once more to bring up a level that could not: its device may have appeared since. Where it
+/// still cannot, the ladder has the reason.
+/// @return as load_level()
 bool retry_level(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
 
 /// `slot` is not loaded any more, or not at all. True: it was the model's last.

@@ -343,8 +343,8 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
   };
   const std::uint32_t most = std::min(size_limit_.now(), join_size(typical_length_).samples);
   const std::uint32_t requests = std::max(1U, most / typical_.samples);
-  const ladder::BatchRun runs[] = {
-      {1, here(typical_)}, {requests, here({requests * typical_.samples, typical_.shape})}};
+  const ladder::BatchRun runs[] = {{1, here(typical_)},
+                                   {requests, here({requests * typical_.samples, typical_.shape})}};
   return ladder::predict_p99({.arrivals = arrivals,
                               .backlog = static_cast<double>(queue_.size()),
                               .instances = lane_.allowed_,

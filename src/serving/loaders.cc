@@ -95,9 +95,9 @@ void Loaders::load(const Load& next) {
     end_loading(*next.model, *next.slot);
     return;
   }
-  load_level(next.model, *next.slot, with_);
+  const bool again = load_level(next.model, *next.slot, with_);
   settle_(next.model);
-  if (!may_come_late(*next.model, *next.slot)) return;
+  if (!again || !may_come_late(*next.model, *next.slot)) return;
   const MutexLock lock(mutex_);
   late_.push_back({next.model, next.slot});
   retry_wait_ = kFirstRetry;
@@ -128,11 +128,12 @@ void Loaders::retry_late() {
       const MutexLock lock(mutex_);
       if (stopping_) return;
     }
+    bool again = true;
     if (!model->ladder.disabled(late.slot->config.level)) {
-      retry_level(model, *late.slot, with_);
+      again = retry_level(model, *late.slot, with_);
       settle_(model);
     }
-    if (may_come_late(*model, *late.slot)) still_late.push_back(late);
+    if (again && may_come_late(*model, *late.slot)) still_late.push_back(late);
   }
   const MutexLock lock(mutex_);
   late_.insert(late_.end(), still_late.begin(), still_late.end());

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 
-
 namespace gradus::simulate {
 namespace {
 
@@ -170,8 +169,7 @@ std::optional<Duration> LevelLane::predicted_p99(double arrivals, TimePoint now)
                              others);
   };
   const std::uint32_t most = rules_.max_size;
-  const std::array<ladder::BatchRun, 2> runs = {
-      {{1, here(1)}, {most, here(most)}}};
+  const std::array<ladder::BatchRun, 2> runs = {{{1, here(1)}, {most, here(most)}}};
   return ladder::predict_p99({.arrivals = arrivals,
                               .backlog = static_cast<double>(queue_.size()),
                               .instances = lane_.instances(),

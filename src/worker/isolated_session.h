@@ -32,10 +32,11 @@ class IsolatedSession final : public runtime::Backend {
   static std::unique_ptr<runtime::Backend> handle(std::shared_ptr<IsolatedSession> session);
 
   using Backend::run;
-  /// As Backend::run, kNotFound if its worker was lost before. Blocks until the worker answers, dies, or the run has taken max_run; a sticky
-  /// fault, or want of memory three times in a row, ends the worker. Errors are judged by
-  /// runtime::fault_class(); of a worker that was lost they are Loss::text, with kWorkerLost where
-  /// this run may be why (Worker::run), as after a sticky fault.
+  /// As Backend::run, kNotFound if its worker was lost before. Blocks until the worker answers,
+  /// dies, or the run has taken max_run; a sticky fault, or want of memory three times in a row,
+  /// ends the worker. Errors are judged by runtime::fault_class(); of a worker that was lost they
+  /// are Loss::text, with kWorkerLost where this run may be why (Worker::run), as after a sticky
+  /// fault.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/fault_class.h"
 #include "runtime/sample_inputs.h"
 
 namespace gradus::worker {
@@ -15,6 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto kNotAgain =
+    "; not tried again before another worker starts or the model is loaded anew";
 constexpr auto kRetireLimit = 1s;
 constexpr auto kDeathNotice = 200ms;
 
@@ -46,6 +49,7 @@ Supervisor::Supervisor(Options options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       random_(options_.seed) {
   thread_ = std::jthread([this] { watch(); });
   pthread_setname_np(thread_.native_handle(), "supervisor");
@@ -61,6 +65,7 @@ void Supervisor::stop() {
     if (state_ == WorkerState::kStarting || reloading_) starting = worker_;
   }
   if (starting != nullptr) starting->lose(Loss::Cause::kStopped, "was stopped");  // ends its loads
+  eventfd_write(end_.get(), 1);
   wake();
   if (thread_.joinable()) thread_.join();
 }
@@ -211,7 +216,7 @@ bool Supervisor::wait_wanted() {
 
 void Supervisor::come_up() {
   set_state(WorkerState::kStarting);
-  auto started = Worker::start(options_.worker);
+  auto started = Worker::start(options_.worker, end_.get());
   if (!started) {
     const MutexLock lock(mutex_);
     ++starts_;
@@ -225,7 +230,7 @@ void Supervisor::come_up() {
   const std::vector<Seat> waiting = seats();
   missing_.clear();
   std::size_t back = 0;
-  std::string why;  // the first of them that was not
+  std::vector<std::pair<Seat, Error>> failed;
   {
     const MutexLock lock(mutex_);
     ++starts_;
@@ -239,12 +244,16 @@ void Supervisor::come_up() {
       ++back;
       continue;
     }
-    if (why.empty()) why = loaded.error().message;
-    missing_.push_back({seat, 1, clock_.now() + backoff(options_.restart, 1, chance())});
+    failed.emplace_back(seat, loaded.error());
   }
   if (!waiting.empty() && back == 0) {
-    worker->lose(Loss::Cause::kStart, "was stopped: nothing could be loaded in it: " + why);
+    worker->lose(Loss::Cause::kStart,
+                 "was stopped: nothing could be loaded in it: " + failed.front().second.message);
     return;
+  }
+  for (const auto& [seat, error] : failed) {
+    if (!may_succeed_later(seat, error)) continue;
+    missing_.push_back({seat, 1, clock_.now() + backoff(options_.restart, 1, chance())});
   }
   set_state(WorkerState::kRunning);
   changed_.notify_all();
@@ -273,6 +282,13 @@ Result<void> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Sea
   return {};
 }
 
+// Where not, its level is told.
+bool Supervisor::may_succeed_later(const Seat& seat, const Error& error) {
+  if (!runtime::is_configuration(error)) return true;
+  seat.hooks.lost({Loss::Cause::kStart, error.message + kNotAgain});
+  return false;
+}
+
 // With `reloading_` set, so that stop() need not wait for a load.
 void Supervisor::retry_missing(const std::shared_ptr<Worker>& worker) {
   {
@@ -282,7 +298,8 @@ void Supervisor::retry_missing(const std::shared_ptr<Worker>& worker) {
   }
   std::erase_if(missing_, [&](Missing& missing) {
     if (clock_.now() < missing.again || worker->loss()) return false;
-    if (reload(worker, missing.seat)) return true;
+    const auto loaded = reload(worker, missing.seat);
+    if (loaded || !may_succeed_later(missing.seat, loaded.error())) return true;
     missing.again = clock_.now() + backoff(options_.restart, ++missing.failures, chance());
     return false;
   });
@@ -315,12 +332,7 @@ void Supervisor::run_until_unwanted() {
     }
     const TimePoint now = clock_.now();
     if (now >= next_ping) {
-      // One that dies closes its socket a moment before its death can be asked for.
-      if (!worker->ping(options_.ping_limit) && !worker->wait_dead(kDeathNotice)) {
-        worker->lose(Loss::Cause::kHung, "did not answer a ping for " +
-                                             seconds_text(options_.ping_limit) +
-                                             " ms and was killed");
-      }
+      if (!worker->ping(options_.ping_limit, end_.get())) tell_unanswered(*worker);
       reap_abandoned();
       if (now >= next_trim) {
         worker->trim();
@@ -335,6 +347,15 @@ void Supervisor::run_until_unwanted() {
     }
     wait_readable({worker->death_fd(), wake_.get()}, std::min(next_ping, next_retry()) - now);
     drain_wake();
+  }
+}
+
+void Supervisor::tell_unanswered(Worker& worker) {
+  if (wait_readable({end_.get()}, Duration::zero()) != 0) {
+    worker.lose(Loss::Cause::kStopped, "was stopped");
+  } else if (!worker.wait_dead(kDeathNotice)) {  // who dies closes its socket a moment before that
+    worker.lose(Loss::Cause::kHung, "did not answer a ping for " +
+                                        seconds_text(options_.ping_limit) + " ms and was killed");
   }
 }
 

@@ -12,7 +12,8 @@
 //
 // A worker that does not die after SIGKILL (it hangs in a driver, uninterruptible) is abandoned: it
 // is counted, looked after until it does, and another takes its place. A level that cannot be
-// loaded again where others can is tried again, with back-off, as long as it is wanted.
+// loaded again where others can is tried again, with back-off, as long as it is wanted; but for a
+// fault of the configuration (runtime::is_configuration) not in the same worker.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -77,8 +78,8 @@ class Supervisor {
 
   WorkerStatus status() const;
 
-  /// Ends the worker in an orderly way; levels hear nothing of it. Once; then nothing can be
-  /// loaded.
+  /// Ends the worker in an orderly way, one that owes an answer at once; levels hear nothing of it.
+  /// Once; then nothing can be loaded.
   void stop();
 
  private:
@@ -98,7 +99,9 @@ class Supervisor {
   bool wait_wanted();  // false: stopping
   void come_up();
   Result<void> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
-  void run_until_unwanted();  // lost, stopping, or nobody's
+  static bool may_succeed_later(const Seat& seat, const Error& error);
+  void run_until_unwanted();             // lost, stopping, or nobody's
+  void tell_unanswered(Worker& worker);  // a ping
   void retry_missing(const std::shared_ptr<Worker>& worker);
   TimePoint next_retry() const;
   double chance();
@@ -118,6 +121,7 @@ class Supervisor {
   const Options options_;
   const Clock& clock_;
   const Fd wake_;  // eventfd: something changed
+  const Fd end_;   // eventfd: readable from stop() on
   // Of the thread.
   RestartState restart_;
   std::mt19937_64 random_;

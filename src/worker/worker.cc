@@ -63,7 +63,7 @@ Worker::~Worker() {
   for (auto& channel : held_) channel.release();  // never given back: it may still read there
 }
 
-Result<std::shared_ptr<Worker>> Worker::start(const Options& options) {
+Result<std::shared_ptr<Worker>> Worker::start(const Options& options, int until) {
   auto sockets = Socket::pair();
   if (!sockets) return tl::unexpected(sockets.error());
   auto process = Process::spawn(options.executable, options.arguments, std::move(sockets->second),
@@ -71,21 +71,23 @@ Result<std::shared_ptr<Worker>> Worker::start(const Options& options) {
   if (!process) return tl::unexpected(process.error());
   std::shared_ptr<Worker> worker(
       new Worker(options, std::move(*process), std::move(sockets->first)));
-  if (auto greeted = worker->hello(options); !greeted) {
+  if (auto greeted = worker->hello(options, until); !greeted) {
     worker->process_->kill();
     return tl::unexpected(greeted.error());
   }
   return worker;
 }
 
-Result<void> Worker::hello(const Options& options) {
+Result<void> Worker::hello(const Options& options, int until) {
   Writer writer;
   put_greeting(writer, options.greeting);
   const std::uint64_t request = next_++;
   if (auto sent = control_.send(Kind::kHello, request, writer.body()); !sent) {
     return tl::unexpected(died());
   }
-  const auto ready = wait_readable({control_.fd(), process_->death_fd()}, options.hello_limit);
+  const auto ready =
+      wait_readable({control_.fd(), process_->death_fd(), until}, options.hello_limit);
+  if (ready == 0b100) return tl::unexpected(lose(Loss::Cause::kStopped, "was stopped"));
   if (ready == 0) {
     return tl::unexpected(
         lose(Loss::Cause::kHung, "did not start within " + ms_text(options.hello_limit)));
@@ -312,14 +314,15 @@ Result<std::vector<Tensor>> Worker::run(std::uint64_t session, std::span<const T
   return std::move(*tensors);
 }
 
-bool Worker::ping(Duration limit) {
+bool Worker::ping(Duration limit, int until) {
   const std::uint64_t request = next_++;
   {
     const MutexLock lock(control_mutex_);
     if (!control_.send(Kind::kPing, request)) return false;
   }
-  if ((wait_readable({control_.fd(), process_->death_fd(), lost_.get()}, limit) & 1) == 0)
-    return false;
+  const auto ready =
+      wait_readable({control_.fd(), process_->death_fd(), lost_.get(), until}, limit);
+  if ((ready & 1) == 0) return false;
   const auto message = control_.receive();
   return message && *message && (*message)->kind == Kind::kPong && (*message)->request == request;
 }

@@ -51,8 +51,9 @@ class Worker {
   };
 
   /// Starts it and waits until it has answered. From a thread that outlives it (Process::spawn).
+  /// @param until a descriptor: once it is readable nobody waits any more; -1: none
   /// kUnavailable: it did not come up; what happened.
-  static Result<std::shared_ptr<Worker>> start(const Options& options);
+  static Result<std::shared_ptr<Worker>> start(const Options& options, int until = -1);
   /// Kills it if it lives. Outputs that are still held stay readable; of one that does not die,
   /// what it may still read stays as it is until this process ends.
   ~Worker();
@@ -77,7 +78,8 @@ class Worker {
                                   std::span<const std::size_t> outputs, Duration limit);
 
   /// False: no answer within `limit`, or lost. One thread at a time.
-  bool ping(Duration limit);
+  /// @param until as start()'s
+  bool ping(Duration limit, int until = -1);
 
   /// Kills it; the first call's loss is the one that is told. Any thread.
   /// @return what is told
@@ -107,7 +109,7 @@ class Worker {
  private:
   Worker(const Options& options, std::unique_ptr<Process> process, Socket control);
 
-  Result<void> hello(const Options& options);
+  Result<void> hello(const Options& options, int until);
   Result<std::unique_ptr<Channel>> take_channel();
   void give_back(std::unique_ptr<Channel> channel);
   Result<Message> turn(Channel& channel, Kind kind, std::span<const std::byte> body, Kind reply,

@@ -192,6 +192,23 @@ TEST(Predict, WhatWaitsIsWorkedOffFirst) {
   EXPECT_EQ(with_backlog(800), 2s + 12ms) << "100 runs of 20 ms for each instance";
 }
 
+TEST(Busy, CountsTheInstancesInUseAndForgets) {
+  Busy busy;
+  TimePoint now{};
+  for (int i = 0; i < 2000; ++i) busy.ran(15ms, now += 10ms);
+  EXPECT_NEAR(busy.at(now), 1.5, 0.01) << "15 ms of work each 10 ms";
+  EXPECT_NEAR(busy.at(now + 2s), 1.5 * std::exp(-1), 0.01);
+}
+
+TEST(Busy, WhatOthersUseMakesRunsLonger) {
+  const Estimate run{10ms, 1ms, 20ms, 7};
+  EXPECT_EQ(stretched(run, 4, 0).mean, 10ms);
+  EXPECT_EQ(stretched(run, 4, 2).tail, 40ms);
+  EXPECT_EQ(stretched(run, 4, 2).deviation, 2ms);
+  EXPECT_EQ(stretched(run, 4, 2).outcomes, 7U);
+  EXPECT_EQ(stretched(run, 4, 9).mean, 100ms) << "a tenth is left";
+}
+
 TEST(Predict, OfRunsThatTakeNoTimeIsNothing) {
   const std::vector<BatchRun> runs = {{1, {}}};
   EXPECT_EQ(predict_p99({.arrivals = 1000, .runs = runs}), 0ns);

@@ -56,7 +56,9 @@ TEST(FaultClass, TextsSeenInTheFieldHaveTheirClass) {
       {"CUDNN failure 5000: CUDNN_STATUS_EXECUTION_FAILED", FaultClass::kTransient},
       {"CUDNN failure 1001: CUDNN_STATUS_NOT_INITIALIZED", FaultClass::kConfiguration},
       {"CUDA failure 35: CUDA driver version is insufficient", FaultClass::kConfiguration},
-      {"CUDA failure 100: no CUDA-capable device is detected", FaultClass::kConfiguration},
+      {"CUDA failure 804: forward compatibility was attempted", FaultClass::kConfiguration},
+      {"not in this ONNX Runtime", FaultClass::kConfiguration},
+      {"CUDA failure 100: no CUDA-capable device is detected", FaultClass::kTransient},
       {"Failed to load shared library", FaultClass::kConfiguration},
       {"something nobody has seen", FaultClass::kTransient},
   };
@@ -64,6 +66,15 @@ TEST(FaultClass, TextsSeenInTheFieldHaveTheirClass) {
     EXPECT_EQ(to_string(fault_class(kOrtFail, text, false)), to_string(fault)) << text;
     EXPECT_EQ(to_string(fault_class(Error{Code::kUnavailable, text})), to_string(fault)) << text;
   }
+}
+
+TEST(FaultClass, ALoadIsUpToTheConfigurationWhereAllItsProvidersAre) {
+  const auto is = [](const char* text) { return is_configuration({Code::kUnavailable, text}); };
+  EXPECT_TRUE(is("CUDAExecutionProvider: not in this ONNX Runtime"));
+  EXPECT_TRUE(is("A: not in this ONNX Runtime; B: libb.so.1: cannot open shared object file"));
+  EXPECT_FALSE(is("A: not in this ONNX Runtime; B: no Vulkan device")) << "one may come";
+  EXPECT_FALSE(is("A: its library offers no device here"));
+  EXPECT_FALSE(is(""));
 }
 
 TEST(FaultClass, AnErrorThatBlamesTheRequestStaysTheRequests) {

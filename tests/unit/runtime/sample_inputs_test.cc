@@ -74,7 +74,7 @@ TEST(FindSample, TriesOnceWhereNoSizeIsFreeOrTheDeviceFails) {
   EXPECT_THAT(batch_only.sizes, ElementsAre(5));
   FakeBackend lost;
   lost.fixed = {{{"x", DType::kFp32, {-1, -1}}}, {}};
-  for (const Code code : {Code::kUnavailable, Code::kWorkerLost}) {
+  for (const Code code : {Code::kUnavailable, Code::kNotFound, Code::kWorkerLost}) {
     lost.refusal = code;
     lost.sizes.clear();
     EXPECT_EQ(find_sample(lost).error().message, "size 64");

@@ -10,6 +10,8 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "worker/host.h"
@@ -145,6 +147,16 @@ Result<LoadFn> make_loads(const Greeting& greeting) {
         std::filesystem::exists(spec.file.string().substr(7))) {
       return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
     }
+    if (const std::string name = spec.file.string(); name.starts_with("fake:lib/")) {
+      const std::string file = name.substr(9);
+      std::ofstream(file + ".tries", std::ios::app).put('x');
+      if (std::filesystem::exists(file)) {
+        return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
+      }
+      std::ifstream why(file + ".why");
+      return fail(Code::kUnavailable,
+                  "FakeExecutionProvider: " + std::string(std::istreambuf_iterator(why), {}));
+    }
     if (spec.file.string().starts_with("fake:")) {
       return fail(Code::kUnavailable, "FakeExecutionProvider: no device");
     }
@@ -165,6 +177,7 @@ void tell_raw(Socket& socket, std::size_t bytes) {
 // Greets as it should, then answers the first turn on its first channel in the way `mode` says.
 [[noreturn]] void misbehave(const std::string& mode) {
   Socket control{Fd(3)};
+  while (mode == "silent") pause();
   auto hello = control.receive();
   Writer greeting;
   greeting.text(mode == "version" ? "another" : kTestVersion).put(true);

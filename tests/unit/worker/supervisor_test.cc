@@ -220,7 +220,9 @@ TEST(Supervisor, ALevelThatIsLostAnswersAtOnceWithTheReason) {
   const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
   kill_worker(supervisor);
   ASSERT_TRUE(level.wait_lost(1));
-  EXPECT_THAT(run(*loaded.backend, 1).error().message, HasSubstr("was killed by signal 9"));
+  const Error error = run(*loaded.backend, 1).error();
+  EXPECT_THAT(error.message, HasSubstr("was killed by signal 9"));
+  EXPECT_EQ(error.code, Code::kNotFound) << "a loss, no failure of the run's own";
 }
 
 TEST(Supervisor, ManyDeathsAreACrashLoopAndSaySo) {
@@ -343,6 +345,46 @@ TEST(Supervisor, ALevelThatFailsToLoadAgainIsTriedUntilItDoes) {
   std::filesystem::remove(file);
 }
 
+// A level that can be loaded while its file is there, and says otherwise why it cannot be.
+struct OnFile {
+  OnFile(const std::string& name, const std::string& why)
+      : path(testing::TempDir() + "/gradus_" + name + std::to_string(getpid())) {
+    std::ofstream(path).put('x');
+    std::ofstream(path + ".why") << why;
+  }
+  ~OnFile() {
+    for (const char* end : {"", ".why", ".tries"}) std::filesystem::remove(path + end);
+  }
+  std::uintmax_t tries() const { return std::filesystem::file_size(path + ".tries"); }
+
+  const std::string path;
+};
+
+TEST(Supervisor, AFaultOfTheConfigurationIsTriedOnceInAWorker) {
+  const OnFile library("library", "libx.so: cannot open shared object file");
+  const OnFile device("device", "no Vulkan device");
+  auto options = quick();
+  options.restart.cap = 2ms;
+  Supervisor supervisor(options, steady_clock());
+  Level configured;
+  Level late;
+  Level steady;
+  const auto one = supervisor.load(fake("lib/" + library.path), 1s, configured.hooks()).value();
+  const auto two = supervisor.load(fake("lib/" + device.path), 1s, late.hooks()).value();
+  const auto three = supervisor.load(fake(), 1s, steady.hooks()).value();
+  std::filesystem::remove(library.path);
+  std::filesystem::remove(device.path);
+  kill_worker(supervisor);
+  ASSERT_TRUE(steady.wait_back(1) && configured.wait_lost(2));
+  EXPECT_THAT(configured.last().text, HasSubstr("cannot open shared object file; not tried again"));
+  std::ofstream(library.path).put('x');
+  ASSERT_TRUE(comes_true([&] { return device.tries() > 6; }));
+  EXPECT_EQ(library.tries(), 2U);
+  EXPECT_EQ(late.lost(), 1);
+  kill_worker(supervisor);
+  ASSERT_TRUE(configured.wait_back(1)) << "another worker may do better";
+}
+
 TEST(Supervisor, AnIdleWorkersMemoryIsGivenBack) {
   auto options = quick();
   options.ping_every = 1ms;
@@ -365,6 +407,32 @@ TEST(Supervisor, StoppingEndsTheWorkerAndIsNoLoss) {
   EXPECT_EQ(level.lost(), 0);
   EXPECT_FALSE(run(*loaded.backend, 1));
   EXPECT_FALSE(supervisor.load(fake(), 1s, {}));
+}
+
+TEST(Supervisor, StoppingWaitsForNoAnswer) {
+  auto options = quick();
+  options.ping_every = 1ms;
+  Supervisor supervisor(options, steady_clock());
+  const auto loaded = supervisor.load(fake(), 1s, {}).value();
+  const pid_t pid = supervisor.status().pid.value();
+  stop_process(pid);
+  std::this_thread::sleep_for(20ms);  // now a ping waits
+  const TimePoint begun = steady_clock().now();
+  supervisor.stop();
+  EXPECT_LT(steady_clock().now() - begun, 800ms) << "no limit of a ping's, no grace";
+  EXPECT_EQ(kill(pid, 0), -1);
+}
+
+TEST(Supervisor, StoppingWaitsForNoWorkerThatStarts) {
+  auto options = quick();
+  options.worker = child("rogue-silent");
+  Supervisor supervisor(options, steady_clock());
+  std::jthread loader([&] { EXPECT_FALSE(supervisor.load(fake(), 1s, {})); });
+  ASSERT_TRUE(comes_true([] { return children() > 0; }));
+  const TimePoint begun = steady_clock().now();
+  supervisor.stop();
+  EXPECT_LT(steady_clock().now() - begun, 10s) << "30 s are what a start may take";
+  EXPECT_EQ(children(), 0U);
 }
 
 TEST(Supervisor, AProgramThatDoesNotStartIsAReasonAndIsTriedAgain) {

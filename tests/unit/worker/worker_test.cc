@@ -128,7 +128,7 @@ TEST_P(WorkerFault, EndsTheRunAtOnceAndSaysWhatHappened) {
   EXPECT_LT(steady_clock().now() - begun, kLong);
   const auto after = started.run({1});  // nothing more from it
   ASSERT_FALSE(after);
-  EXPECT_EQ(after.error().code, Code::kUnavailable);
+  EXPECT_EQ(after.error().code, Code::kNotFound);
 }
 
 INSTANTIATE_TEST_SUITE_P(
