@@ -80,7 +80,7 @@ Catalog::Models Catalog::served(std::string_view model) const {
   return models;
 }
 
-bool Catalog::all_answer() const {
+bool Catalog::ready() const {
   const Table& table = table_.read();
   bool one_answers = false;
   bool one_is_wanted = false;
@@ -95,10 +95,12 @@ bool Catalog::all_answer() const {
       answers = answers || model->ladder.can_answer();
       loads = loads || model->loading > 0;
     }
-    if (!answers && loads) return false;
+    if (!answers && loads && !was_ready_) return false;
     one_answers = one_answers || answers;
   }
-  return one_answers || !one_is_wanted;
+  const bool ready = one_answers || !one_is_wanted;
+  if (ready) was_ready_ = true;
+  return ready;
 }
 
 std::vector<std::string> Catalog::names() const {

@@ -5,6 +5,7 @@
 // Requests find their model without a lock that a load could hold (base/published.h). What models
 // do when they end is not done here: the last owner's thread hands them to whoever made them.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -42,8 +43,9 @@ class Catalog {
   Result<std::shared_ptr<Model>> find(std::string_view model, std::string_view version) const;
   /// All versions that take requests, by name and number; of one model, or of all ("").
   Models served(std::string_view model = "") const;
-  /// Some model answers, if any shall, and none of which no version answers is still loading.
-  bool all_answer() const;
+  /// Some model answers, if any shall, and at the start none that could is waited for. (What is
+  /// loaded later does not take the server out of service.)
+  bool ready() const;
 
   // Any thread.
   std::vector<std::string> names() const;  // sorted
@@ -127,6 +129,7 @@ class Catalog {
   mutable Mutex mutex_;
   std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
   Published<Table> table_;
+  mutable std::atomic<bool> was_ready_{false};
 };
 
 }  // namespace gradus::serving

@@ -92,7 +92,7 @@ std::shared_ptr<Model> LadderEngine::make(const ModelFolder& folder, const Model
   return model;
 }
 
-bool LadderEngine::ready() const { return !draining_ && catalog_.all_answer(); }
+bool LadderEngine::ready() const { return !draining_ && catalog_.ready(); }
 
 std::vector<std::string> LadderEngine::model_names() const { return catalog_.names(); }
 

@@ -26,7 +26,8 @@ class GrpcServer {
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  /// Binds, listens and serves. Once. Sets what is process-wide: gRPC's and protobuf's log handlers, Abseil's lock check (off).
+  /// Binds, listens and serves. Once. Sets what is process-wide: gRPC's and protobuf's log
+  /// handlers, Abseil's lock check (off).
   /// @return the port, the real one when 0 was asked for; kUnavailable: address or port can't be
   ///   had
   Result<std::uint16_t> start();

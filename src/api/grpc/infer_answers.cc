@@ -2,9 +2,11 @@
 #include <grpc_service.pb.h>
 
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "api/grpc/infer_messages.h"
@@ -14,21 +16,95 @@ namespace {
 
 using inference::InferParameter;
 
-// Writes the pieces of a message: what is short is gathered, what is long stays where it lies.
+// Fields in protobuf's wire format. The answer's head is written here: a message of maps and
+// strings that is filled to be serialised once costs a small model's request as much as its run.
+class Fields {
+ public:
+  // A field of type bytes, string or message: its tag, its length; its bytes follow.
+  void begin(int number, std::size_t size) {
+    tag(number, 2);
+    varint(size);
+  }
+
+  void text(int number, std::string_view bytes) {
+    begin(number, bytes.size());
+    text_ += bytes;
+  }
+
+  // Of type bool, int64 or uint64.
+  void integer(int number, std::uint64_t value) {
+    tag(number, 0);
+    varint(value);
+  }
+
+  void real(int number, double value) {
+    tag(number, 1);
+    char bytes[sizeof value];
+    std::memcpy(bytes, &value, sizeof value);  // little endian, as all that we run on
+    text_.append(bytes, sizeof bytes);
+  }
+
+  void varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
+    text_ += static_cast<char>(value);
+  }
+
+  void append(std::string_view bytes) { text_ += bytes; }
+  const std::string& bytes() const { return text_; }
+  std::string take() { return std::exchange(text_, {}); }
+
+ private:
+  void tag(int number, unsigned wire_type) {
+    varint((static_cast<std::uint64_t>(number) << 3) | wire_type);
+  }
+
+  std::string text_;
+};
+
+// A map's entries named `parameters`.
+class Parameters {
+ public:
+  Parameters(Fields& to, int number) : to_(to), number_(number) {}
+
+  void integer(std::string_view name, std::int64_t value) {
+    value_.integer(InferParameter::kInt64ParamFieldNumber, static_cast<std::uint64_t>(value));
+    add(name);
+  }
+  void boolean(std::string_view name, bool value) {
+    value_.integer(InferParameter::kBoolParamFieldNumber, value ? 1 : 0);
+    add(name);
+  }
+  void real(std::string_view name, double value) {
+    value_.real(InferParameter::kDoubleParamFieldNumber, value);
+    add(name);
+  }
+  void text(std::string_view name, std::string_view value) {
+    value_.text(InferParameter::kStringParamFieldNumber, value);
+    add(name);
+  }
+
+ private:
+  void add(std::string_view name) {  // an entry is a message: key = 1, value = 2
+    Fields entry;
+    entry.text(1, name);
+    entry.text(2, value_.take());
+    to_.text(number_, entry.bytes());
+  }
+
+  Fields& to_;
+  const int number_;
+  Fields value_;
+};
+
+// Pieces of a message: what is short is gathered, what is long stays where it lies.
 class Pieces {
  public:
-  void append(std::string_view text) { text_ += text; }
-
-  // A field of type bytes, string or message: its tag, its length.
-  void begin_field(std::uint32_t number, std::size_t size) {
-    append_varint((number << 3) | 2);  // wire type 2: a length, then so many bytes
-    append_varint(size);
-  }
+  Fields& fields() { return fields_; }
 
   void append(const Segment& data) {
     constexpr std::size_t kLong = 4096;
     if (data.bytes.size() < kLong) {
-      text_.append(reinterpret_cast<const char*>(data.bytes.data()), data.bytes.size());
+      fields_.append({reinterpret_cast<const char*>(data.bytes.data()), data.bytes.size()});
       return;
     }
     flush();
@@ -41,18 +117,13 @@ class Pieces {
   }
 
  private:
-  void append_varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
-    text_ += static_cast<char>(value);
-  }
-
   void flush() {
-    if (text_.empty()) return;
-    const auto owner = std::make_shared<const std::string>(std::exchange(text_, {}));
+    if (fields_.bytes().empty()) return;
+    const auto owner = std::make_shared<const std::string>(fields_.take());
     segments_.push_back({std::as_bytes(std::span(*owner)), owner});
   }
 
-  std::string text_;
+  Fields fields_;
   std::vector<Segment> segments_;
 };
 
@@ -62,37 +133,50 @@ std::size_t varint_size(std::uint64_t value) {
   return size;
 }
 
-void fill_parameters(const serving::Origin& origin, bool in_stream,
-                     google::protobuf::Map<std::string, InferParameter>& parameters) {
-  parameters["level"].set_int64_param(origin.level);
-  parameters["level_name"].set_string_param(origin.level_name);
-  parameters["variant"].set_string_param(origin.variant);
-  parameters["degraded"].set_bool_param(origin.degraded);
-  parameters["queue_us"].set_int64_param(to_us(origin.queue));
-  parameters["run_us"].set_int64_param(to_us(origin.run));
-  parameters["latency_ms"].set_double_param(to_ms(origin.latency));
-  if (in_stream) parameters["triton_final_response"].set_bool_param(true);
+void write_origin(const serving::Origin& origin, bool in_stream, Fields& to) {
+  Parameters parameters(to, inference::ModelInferResponse::kParametersFieldNumber);
+  parameters.integer("level", origin.level);
+  parameters.text("level_name", origin.level_name);
+  parameters.text("variant", origin.variant);
+  parameters.boolean("degraded", origin.degraded);
+  parameters.integer("queue_us", to_us(origin.queue));
+  parameters.integer("run_us", to_us(origin.run));
+  parameters.real("latency_ms", to_ms(origin.latency));
+  if (in_stream) parameters.boolean("triton_final_response", true);
 }
 
-void fill_place(const RegionRange& place, std::size_t byte_size,
-                google::protobuf::Map<std::string, InferParameter>& parameters) {
-  parameters["shared_memory_region"].set_string_param(place.region->name);
-  parameters["shared_memory_byte_size"].set_int64_param(static_cast<std::int64_t>(byte_size));
-  if (place.offset > 0) {
-    parameters["shared_memory_offset"].set_int64_param(static_cast<std::int64_t>(place.offset));
+/// @param place in shared memory; null: the bytes are in the message
+std::string described(const NamedTensor& output, const RegionRange* place) {
+  using Output = inference::ModelInferResponse::InferOutputTensor;
+  Fields said;
+  said.text(Output::kNameFieldNumber, output.name);
+  said.text(Output::kDatatypeFieldNumber, dtype_name(output.tensor.dtype));
+  Fields shape;
+  for (const std::int64_t dim : output.tensor.shape) shape.varint(static_cast<std::uint64_t>(dim));
+  said.text(Output::kShapeFieldNumber, shape.bytes());
+  if (place != nullptr) {
+    Parameters parameters(said, Output::kParametersFieldNumber);
+    parameters.text("shared_memory_region", place->region->name);
+    parameters.integer("shared_memory_byte_size",
+                       static_cast<std::int64_t>(output.tensor.data.size()));
+    if (place->offset > 0) {
+      parameters.integer("shared_memory_offset", static_cast<std::int64_t>(place->offset));
+    }
   }
+  return said.take();
 }
 
 }  // namespace
 
 Result<std::vector<Segment>> encode_message(const serving::Response& response, Envelope envelope,
                                             const OutputWishes& wishes) {
+  using Message = inference::ModelInferResponse;
   const bool in_stream = envelope == Envelope::kStream;
-  inference::ModelInferResponse head;
-  head.set_model_name(response.model);
-  head.set_model_version(response.version);
-  head.set_id(response.id);
-  fill_parameters(response.origin, in_stream, *head.mutable_parameters());
+  Fields head;
+  head.text(Message::kModelNameFieldNumber, response.model);
+  head.text(Message::kModelVersionFieldNumber, response.version);
+  head.text(Message::kIdFieldNumber, response.id);
+  write_origin(response.origin, in_stream, head);
   std::size_t behind = 0;
   const auto bytes_of = [&](std::size_t i) {
     return wishes.place(i) != nullptr ? std::span<const std::byte>()
@@ -104,29 +188,21 @@ Result<std::vector<Segment>> encode_message(const serving::Response& response, E
     if (auto fits = check_byte_size({tensor.dtype, tensor.shape, tensor.data}); !fits) {
       return fail(Code::kInternal, "output '" + output.name + "': " + fits.error().message);
     }
-    auto& to = *head.add_outputs();
-    to.set_name(output.name);
-    to.set_datatype(std::string(dtype_name(tensor.dtype)));
-    to.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-    if (const RegionRange* const place = wishes.place(i)) {
-      fill_place(*place, tensor.data.size(), *to.mutable_parameters());
-    }
+    head.text(Message::kOutputsFieldNumber, described(output, wishes.place(i)));
     behind += 1 + varint_size(bytes_of(i).size()) + bytes_of(i).size();
   }
-  const std::string text = head.SerializeAsString();
-  if (text.size() + behind > std::numeric_limits<std::int32_t>::max() - 16) {
-    return fail(Code::kInternal, "the answer has " + std::to_string(text.size() + behind) +
+  const std::size_t size = head.bytes().size() + behind;
+  if (size > std::numeric_limits<std::int32_t>::max() - 16) {
+    return fail(Code::kInternal, "the answer has " + std::to_string(size) +
                                      " bytes; a message over gRPC holds 2^31 - 1");
   }
   Pieces pieces;
   if (in_stream) {
-    pieces.begin_field(inference::ModelStreamInferResponse::kInferResponseFieldNumber,
-                       text.size() + behind);
+    pieces.fields().begin(inference::ModelStreamInferResponse::kInferResponseFieldNumber, size);
   }
-  pieces.append(text);
+  pieces.fields().append(head.bytes());
   for (std::size_t i = 0; i < response.outputs.size(); ++i) {
-    pieces.begin_field(inference::ModelInferResponse::kRawOutputContentsFieldNumber,
-                       bytes_of(i).size());
+    pieces.fields().begin(Message::kRawOutputContentsFieldNumber, bytes_of(i).size());
     pieces.append(Segment{bytes_of(i), response.outputs[i].tensor.owner});
   }
   return std::move(pieces).take();
@@ -137,7 +213,7 @@ std::vector<Segment> encode_stream_error(std::string_view text, std::string_view
   message.set_error_message(std::string(text));
   message.mutable_infer_response()->set_id(std::string(id));
   Pieces pieces;
-  pieces.append(message.SerializeAsString());
+  pieces.fields().append(message.SerializeAsString());
   return std::move(pieces).take();
 }
 

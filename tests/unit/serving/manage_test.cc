@@ -271,6 +271,7 @@ TEST_F(ManageTest, NothingStallsWhileModelsComeAndGo) {
   write("n/1/model.onnx", "7");
   server_.load_models = {"m"};
   start();
+  EXPECT_TRUE(engine_->ready());
   const TimePoint end = steady_clock().now() + (std::getenv("GRADUS_LONG") != nullptr
                                                     ? Duration(std::chrono::minutes(1))
                                                     : Duration(std::chrono::milliseconds(300)));

@@ -170,6 +170,8 @@ serving::Response two_outputs() {
   response.outputs.push_back({"small", make_tensor(DType::kInt8, {1}, {std::byte{9}})});
   response.origin = {.level = 2, .level_name = "cpu-int8", .variant = "model.int8.onnx"};
   response.origin.degraded = true;
+  response.origin.run = std::chrono::microseconds(1500);
+  response.origin.latency = std::chrono::microseconds(2250);
   return response;
 }
 
@@ -182,12 +184,17 @@ std::string joined(const std::vector<Segment>& pieces) {
 void expect_two_outputs(const inference::ModelInferResponse& message) {
   EXPECT_EQ(message.model_name() + message.model_version() + message.id(), "m37");
   ASSERT_EQ(message.outputs_size(), 3);
+  EXPECT_EQ(message.outputs(0).name(), "large");
   EXPECT_EQ(message.outputs(0).datatype(), "UINT8");
   EXPECT_THAT(message.outputs(0).shape(), ElementsAre(100, 100));
   EXPECT_THAT(message.raw_output_contents(), ElementsAre(std::string(10'000, '\7'), "", "\t"));
   EXPECT_EQ(message.parameters().at("level").int64_param(), 2);
   EXPECT_EQ(message.parameters().at("variant").string_param(), "model.int8.onnx");
+  EXPECT_EQ(message.parameters().at("level_name").string_param(), "cpu-int8");
   EXPECT_TRUE(message.parameters().at("degraded").bool_param());
+  EXPECT_EQ(message.parameters().at("run_us").int64_param(), 1500);
+  EXPECT_EQ(message.parameters().at("queue_us").int64_param(), 0);
+  EXPECT_EQ(message.parameters().at("latency_ms").double_param(), 2.25);
 }
 
 TEST(EncodeMessage, LargeOutputsAreSentFromWhereTheyLie) {
