@@ -5,11 +5,12 @@ import unittest
 
 import batching
 import headline
+import large
 import overload
 import padding
 import ratios
 from report import aligned, rows_of, spread, table
-from workloads import BenchError, binary_body, picked
+from workloads import BenchError, binary_body, grpc_message, picked
 
 
 def raw(rate, p50=100.0):
@@ -74,8 +75,8 @@ def named(rows):
 
 
 def of_client(rate, p99=100.0, **more):
-    return {"requests_per_second": rate, "p50_us": p99 / 2, "p99_us": p99, "server_cpu_us": 10.0, "sent": 100,
-            "levels": {"1": 100}, **more}
+    return {"requests_per_second": rate, "p50_us": p99 / 2, "p99_us": p99, "server_cpu_us": 10.0, "client_cpu_us": 5.0,
+            "sent": 100, "levels": {"1": 100}, **more}
 
 
 class Joined(unittest.TestCase):
@@ -109,6 +110,30 @@ class Joined(unittest.TestCase):
         for (body, json_bytes), length in zip(bodies, padding.lengths()):
             self.assertEqual(json.loads(body[:json_bytes])["inputs"][0]["shape"], [1, length])
             self.assertEqual(len(body) - json_bytes, 2 * 8 * length)
+
+
+class Large(unittest.TestCase):
+    MEASURED = {"6MB": [{"http_binary": of_client(100, 200.0), "grpc": of_client(80, p99)} for p99 in (200, 400, 300)]}
+
+    def test_grpc_is_compared_with_http_within_a_round(self):
+        rows = large.rows_of(self.MEASURED)
+        ratio = named(rows)["large/6MB/grpc/p50_to_http"]
+        self.assertEqual((ratio["value"], ratio["min"], ratio["max"]), (1.5, 1, 2))
+        self.assertEqual(named(rows)["large/6MB/http_binary/p50_us"]["value"], 100)
+        self.assertEqual(named(rows)["large/6MB/grpc/server_cpu_to_http"]["value"], 1)
+        self.assertIn("1.50 (1.00-2.00)", large.table(self.MEASURED, rows).splitlines()[2])
+
+    def test_tensors_have_the_bytes_that_they_are_named_after(self):
+        self.assertEqual({name: 4 * floats for name, floats in large.FLOATS.items()},
+                         {"6MB": 6_000_000, "64MB": 64_000_000})
+
+
+class Message(unittest.TestCase):
+    def test_a_grpc_request_ends_in_its_tensor(self):
+        tiny = ratios.WORKLOADS[0]
+        message = grpc_message(tiny)
+        self.assertTrue(message.startswith(b"\x0a\x04tiny"))
+        self.assertTrue(message.endswith(b"\x3a\x80\x01" + tiny.input_bytes()))  # field 7, 128 bytes
 
 
 def tally(offered, in_time):

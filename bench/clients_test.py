@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Tests of the benchmark's clients: they count right answers and refuse wrong ones. LOAD_CLIENT and
-OPEN_LOAD name their programs."""
+"""Tests of the benchmark's clients: they count right answers and refuse wrong ones. LOAD_CLIENT,
+OPEN_LOAD, GRPC_CLIENT and GRPC_ECHO name their programs."""
 import json
 import os
 import socketserver
@@ -163,6 +163,43 @@ class LoadClient(unittest.TestCase):
 
     def test_refuses_outputs_for_some_requests_only(self):
         self.assertIn("an output for each or for none", self.of_two([1.0], self.level_of_two).stderr)
+
+
+class GrpcClient(unittest.TestCase):
+    """Against the echo, which answers with four blanks and three times 0.0."""
+
+    def said(self, request, output, calls=1):
+        echo = subprocess.Popen([os.environ["GRPC_ECHO"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with echo, tempfile.TemporaryDirectory() as folder:
+            files = Path(folder) / "request", Path(folder) / "output"
+            for file, content in zip(files, (request, output)):
+                file.write_bytes(content)
+            port = echo.stdout.readline().removeprefix("listening ").strip()
+            words = [os.environ["GRPC_CLIENT"], port, echo.pid, calls, 0.05, *files]
+            done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, check=False)
+            echo.stdin.close()
+        return done
+
+    REQUEST = struct.pack("<II", 4, 12) + b"x" * 300_000
+
+    def test_counts_answers_of_all_calls(self):
+        done = self.said(self.REQUEST, bytes(12), calls=8)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counted = json.loads(done.stdout)
+        self.assertEqual(counted["body_bytes"], 16)
+        self.assertGreater(counted["requests"], 0)
+        self.assertGreaterEqual(counted["sent"], counted["requests"] + 8)
+        self.assertGreater(counted["server_cpu_us"], 0)
+
+    def test_refuses_wrong_values(self):
+        done = self.said(self.REQUEST, VALUES)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("wrong answer: element 0 is 0.0", done.stderr)
+
+    def test_refuses_a_status_other_than_ok_and_shows_its_text(self):
+        done = self.said(b"none", bytes(12))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("status 3: the request has no sizes", done.stderr)
 
 
 class OpenLoad(unittest.TestCase):

@@ -54,11 +54,12 @@ std::string text_of(grpc_byte_buffer* message) {
 class Channel {
  public:
   explicit Channel(std::uint16_t port) {
-    std::array<grpc_arg, 3> arguments{};
-    const std::array<std::pair<const char*, int>, 3> said = {{
+    std::array<grpc_arg, 4> arguments{};
+    const std::array<std::pair<const char*, int>, 4> said = {{
         {GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1},  // a connection of its own
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, INT_MAX},
         {GRPC_ARG_ENABLE_RETRIES, 0},
+        {GRPC_ARG_MINIMAL_STACK, 1},
     }};
     for (std::size_t i = 0; i < said.size(); ++i) {
       arguments[i].type = GRPC_ARG_INTEGER;

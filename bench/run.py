@@ -11,6 +11,7 @@ from pathlib import Path
 
 import batching
 import headline
+import large
 import overload
 import padding
 import ratios
@@ -18,7 +19,7 @@ import rules
 from workloads import ROOT, BenchError
 
 SUITES = {"ratios": ratios, "batching": batching, "padding": padding, "overload": overload,
-          "headline": headline, "rules": rules}
+          "headline": headline, "rules": rules, "large": large}
 
 
 def arguments():

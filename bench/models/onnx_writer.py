@@ -22,7 +22,8 @@ def _attribute(name, value):
 
 
 def _value_info(name, dims):
-    shape = b"".join(bytes_field(1, bytes_field(2, dim) if isinstance(dim, str) else number_field(1, dim)) for dim in dims)
+    shape = b"".join(bytes_field(1, bytes_field(2, dim) if isinstance(dim, str) else number_field(1, dim))
+                     for dim in dims)
     return bytes_field(1, name) + bytes_field(2, bytes_field(1, number_field(1, FLOAT) + bytes_field(2, shape)))
 
 

@@ -3,6 +3,7 @@ commit and quick to make: `seeded.file("decoder")` is the file, made at its firs
 
     decoder        x [batch, 512] -> y [batch, 512]: the projections of one step of a 4-layer Whisper-like
                    decoder. 50 MB of weights for each step: what joining requests is made for.
+    copy           x [1, n] -> y [1, n]: the same values
     reading-small  the signature of PP-OCRv4's text recognition at a small share of its work
     resnet50, resnet50-int8   x [batch, 3, 224, 224] -> y [batch, 1000], the same weights in FP32 and
                    as INT8 (QDQ, per tensor); batch normalisation is folded
@@ -40,6 +41,12 @@ def _dense(graph, weights, x, wide_in, wide_out):
     scale = math.sqrt(1 / wide_in)
     matrix = graph.constant(weights.fp32(wide_in * wide_out, scale), [wide_in, wide_out])
     return graph.node("MatMul", x, matrix)
+
+
+def _copy(path):
+    graph = Graph("copy")
+    graph.node("Identity", "x", output="y")
+    graph.write(path, ("x", [1, "n"]), ("y", [1, "n"]))
 
 
 def _decoder(path):
@@ -149,14 +156,14 @@ def _resnet50(path, layers):
     graph.write(path, ("x", ["batch", 3, 224, 224]), ("y", ["batch", 1000]))
 
 
-RECIPES = {"decoder": _decoder, "reading-small": _reading_small,
+RECIPES = {"copy": _copy, "decoder": _decoder, "reading-small": _reading_small,
            "resnet50": lambda path: _resnet50(path, _Plain()),
            "resnet50-int8": lambda path: _resnet50(path, _Quantized())}
 
 
 def file(name):
     """The model's file; made anew when a recipe changed."""
-    recipes = b"".join((HERE / source).read_bytes() for source in ("seeded.py", "onnx_writer.py"))
+    recipes = b"".join((HERE / source).read_bytes() for source in ("seeded.py", "onnx_writer.py", "protobuf.py"))
     path = MADE / hashlib.sha256(recipes).hexdigest()[:12] / f"{name}.onnx"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)

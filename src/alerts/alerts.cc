@@ -32,11 +32,15 @@ void log_event(const Event& event) {
   const log::Field state{"state", name_of(event.state)};
   if (!event.device.empty()) {
     log::write(severity, event.text, {name, state, {"device", event.device}});
-  } else if (event.level) {
+    return;
+  }
+  const log::Field model{"model", event.model};
+  const log::Field version{"version", event.version};
+  if (event.level) {
     log::write(severity, event.text,
-               {name, state, {"model", event.model}, {"level", std::to_string(*event.level)}});
+               {name, state, model, version, {"level", std::to_string(*event.level)}});
   } else {
-    log::write(severity, event.text, {name, state, {"model", event.model}});
+    log::write(severity, event.text, {name, state, model, version});
   }
 }
 

@@ -101,7 +101,8 @@ std::string webhook_json(const Event& event, const std::string& instance, const 
       .text("severity", severity_of(event))
       .text("time", iso8601(event.at))
       .text("instance", instance)
-      .text("model", event.model);
+      .text("model", event.model)
+      .text("version", event.version);
   if (event.level) members.raw("level", std::to_string(*event.level));
   if (event.kind == Kind::kTransition) {
     members.raw("from", number_or_null(event.from)).raw("to", number_or_null(event.to));
@@ -119,6 +120,7 @@ std::string label_members(const Event& event) {
   members.text("alertname", names.alert)
       .text("severity", names.severity)
       .text("model", event.model)
+      .text("version", event.version)
       .text("device", event.device);
   if (event.level) members.text("level", level_label(event.level));
   if (event.kind == Kind::kTransition) {

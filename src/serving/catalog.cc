@@ -1,7 +1,7 @@
 #include "serving/catalog.h"
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -20,108 +20,36 @@ std::string version_text(const std::string& name, std::uint64_t number) {
   return "model '" + name + "' version " + std::to_string(number);
 }
 
-// As far as a load is concerned: it answers, and what it answers with is no worse than what the old
-// one has. A better level may come late, or hang while it loads.
-bool may_take_over(const Model& model, const Model* old) {
-  if (!model.ladder.can_answer()) return false;
-  if (model.loading == 0) return true;
-  if (model.cpu_loading > 0) return false;
-  if (old == nullptr || !old->ladder.can_answer()) return true;
-  return model.ladder.status().current <= old->ladder.status().current;
+// What the new one answers with is no worse than what the old one has. A better level may come
+// late, or hang while it loads; one that is as good as its own ladder wants it to be may be as it
+// likes.
+bool is_no_worse(const Model& model, const Model& old) {
+  if (!old.ladder.can_answer()) return true;
+  const ladder::Status has = model.ladder.status();
+  const ladder::Status had = old.ladder.status();
+  return has.current <= had.current || (model.loading == 0 && (!has.degraded || had.degraded));
+}
+
+bool has_come_up(const Model& model) {
+  return model.ladder.can_answer() && (model.loading == 0 || model.cpu_loading == 0);
+}
+
+std::string why_not_taken(const Model& model, const Model& old) {
+  if (!model.ladder.can_answer()) return why_not_served(model);
+  return "it answers from level " + std::to_string(*model.ladder.status().current) +
+         ", what is served from level " + std::to_string(*old.ladder.status().current) + ": " +
+         missing_levels(model);
+}
+
+void tell_all(std::vector<Managed>& whom, const Result<void>& what,
+              std::vector<std::pair<Managed, Result<void>>>& tell) {
+  for (Managed& done : whom) tell.emplace_back(std::move(done), what);
+  whom.clear();
 }
 
 }  // namespace
 
-Catalog::Catalog(Hooks hooks) : hooks_(std::move(hooks)), table_(std::make_shared<const Table>()) {}
-
-Result<std::shared_ptr<Model>> Catalog::find(std::string_view model,
-                                             std::string_view version) const {
-  const Table& table = table_.read();
-  const auto found = table.find(model);
-  const auto unknown = [&](const std::string& why) {
-    return fail(Code::kNotFound, "unknown model '" + std::string(model) + "'" + why);
-  };
-  if (found == table.end()) return unknown("");
-  const Named& named = found->second;
-  if (!named.loaded) return unknown(": it is not loaded");
-  const auto not_served = [&](const std::string& why) {
-    return fail(Code::kUnavailable, "model '" + std::string(model) + "' is not served: " + why);
-  };
-  if (named.versions.empty()) return not_served(named.failure);
-  const Named::One* one = &named.versions[named.unversioned];
-  if (!version.empty()) {
-    std::uint64_t number = 0;
-    std::from_chars(version.data(), version.data() + version.size(), number);
-    const auto at = std::ranges::find(named.versions, number, &Named::One::number);
-    if (at == named.versions.end() || std::to_string(number) != version) {
-      std::string known;
-      for (const Named::One& each : named.versions) {
-        known += (known.empty() ? "" : ", ") + std::to_string(each.number);
-      }
-      return fail(Code::kNotFound, "model '" + std::string(model) + "' has no version " +
-                                       std::string(version) + ", it has " + known);
-    }
-    one = &*at;
-  }
-  if (auto served = one->model.lock()) return served;
-  if (one->failure.empty()) return unknown(": it is not loaded any more");
-  return not_served("version " + std::to_string(one->number) + ": " + one->failure);
-}
-
-Catalog::Models Catalog::served(std::string_view model) const {
-  Models models;
-  const Table& table = table_.read();
-  for (const auto& [name, named] : table) {
-    if (!model.empty() && name != model) continue;
-    for (const Named::One& one : named.versions) {
-      if (auto served = one.model.lock()) models.push_back(std::move(served));
-    }
-  }
-  return models;
-}
-
-bool Catalog::ready() const {
-  const Table& table = table_.read();
-  bool one_answers = false;
-  bool one_is_wanted = false;
-  for (const auto& [name, named] : table) {
-    if (!named.loaded) continue;
-    one_is_wanted = true;
-    bool answers = false;
-    bool loads = false;
-    for (const Named::One& one : named.versions) {
-      const auto model = one.model.lock();
-      if (model == nullptr) continue;
-      answers = answers || model->ladder.can_answer();
-      loads = loads || model->loading > 0;
-    }
-    if (!answers && loads && !was_ready_) return false;
-    one_answers = one_answers || answers;
-  }
-  const bool ready = one_answers || !one_is_wanted;
-  if (ready) was_ready_ = true;
-  return ready;
-}
-
-std::vector<std::string> Catalog::names() const {
-  std::vector<std::string> names;
-  const Table& table = table_.read();
-  for (const auto& [name, named] : table) {
-    if (is_model_name(name)) names.push_back(name);
-  }
-  return names;
-}
-
-std::vector<std::string> Catalog::versions(std::string_view model) const {
-  std::vector<std::string> numbers;
-  const Table& table = table_.read();
-  if (const auto found = table.find(model); found != table.end()) {
-    for (const Named::One& one : found->second.versions) {
-      if (!one.model.expired()) numbers.push_back(std::to_string(one.number));
-    }
-  }
-  return numbers;
-}
+Catalog::Catalog(Hooks hooks) : hooks_(std::move(hooks)) {}
 
 std::vector<IndexEntry> Catalog::index() const {
   std::vector<IndexEntry> index;
@@ -130,6 +58,7 @@ std::vector<IndexEntry> Catalog::index() const {
     const std::size_t before = index.size();
     for (const auto& [number, version] : entry.versions) {
       IndexEntry shown{name, std::to_string(number), VersionState::kUnavailable, version.failure};
+      if (shown.reason.empty()) shown.reason = entry.failure;
       const Model* const model = version.serving.get();
       if (model != nullptr && model->ladder.can_answer()) {
         shown.state = VersionState::kReady;
@@ -142,9 +71,12 @@ std::vector<IndexEntry> Catalog::index() const {
       }
       index.push_back(std::move(shown));
     }
-    for (const Leaving& leaving : entry.leaving) {
-      if (leaving.model.expired() || entry.versions.contains(leaving.number)) continue;
-      index.push_back({name, std::to_string(leaving.number), VersionState::kUnloading, ""});
+    std::set<std::uint64_t> leaving;
+    for (const Leaving& one : entry.leaving) {
+      if (!one.model.expired() && !entry.versions.contains(one.number)) leaving.insert(one.number);
+    }
+    for (const std::uint64_t number : leaving) {
+      index.push_back({name, std::to_string(number), VersionState::kUnloading, ""});
     }
     if (index.size() == before) {
       index.push_back({name, "", VersionState::kUnavailable,
@@ -164,45 +96,93 @@ bool Catalog::loading() const {
   });
 }
 
+bool Catalog::one_comes() const {
+  const MutexLock lock(mutex_);
+  return std::ranges::any_of(entries_,
+                             [](const auto& one) { return !one.second.under_way.empty(); });
+}
+
 void Catalog::know(const std::vector<std::string>& names) {
   const MutexLock lock(mutex_);
-  bool news = false;
-  for (const std::string& name : names) news = entries_.try_emplace(name).second || news;
-  const auto gone = std::erase_if(entries_, [&](const auto& one) {
+  for (const std::string& name : names) entries_.try_emplace(name);
+  for (auto& [name, entry] : entries_) {
+    std::erase_if(entry.leaving, [](const Leaving& one) { return one.model.expired(); });
+  }
+  std::erase_if(entries_, [&](const auto& one) {
     return !one.second.loaded && one.second.leaving.empty() &&
            std::ranges::find(names, one.first) == names.end();
   });
-  if (news || gone > 0) publish();
+  publish();
 }
 
 void Catalog::load(ModelFolder folder, Managed done) {
   After after;
   {
     const MutexLock lock(mutex_);
-    Entry& entry = entries_[folder.name];
-    if (entry.under_way) {
-      entry.waiting.push_back({std::move(folder), std::move(done)});
-    } else {
-      begin(entry, std::move(folder), std::move(done), after);
+    const std::string name = folder.name;
+    Entry& entry = entries_[name];
+    if (!entry.waiting) entry.waiting.emplace();
+    entry.waiting->folder = std::move(folder);
+    entry.waiting->done.push_back(std::move(done));
+    entry.loaded = true;
+    advance(name, entry, after);
+    publish();
+  }
+  finish(after);
+}
+
+void Catalog::settle(const std::shared_ptr<Model>& model) {
+  After after;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = entries_.find(model->name);
+    if (found == entries_.end() || !found->second.loaded) return;
+    advance(model->name, found->second, after);
+    publish();
+  }
+  finish(after);
+}
+
+void Catalog::look_again() {
+  After after;
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [name, entry] : entries_) {
+      if (!entry.under_way.empty()) advance(name, entry, after);
     }
     publish();
   }
   finish(after);
 }
 
-void Catalog::begin(Entry& entry, ModelFolder folder, Managed done, After& after) {
-  entry.loaded = true;
+// As far as things have come: versions, the load that they belong to, the one that waits.
+void Catalog::advance(const std::string& name, Entry& entry, After& after) {
+  for (;;) {
+    for (auto& [number, version] : entry.versions) {
+      if (version.coming != nullptr) {
+        take_over(name, entry, number, version, after);
+      } else if (version.serving != nullptr && !version.up) {
+        come_up(entry, version);
+      }
+    }
+    if (!conclude(name, entry, after) || !entry.waiting) return;
+    begin(entry, *std::exchange(entry.waiting, std::nullopt), after);
+  }
+}
+
+void Catalog::begin(Entry& entry, Waiting load, After& after) {
+  const ModelFolder& folder = load.folder;
   entry.failure = joined(folder.faults);
-  if (!folder.faults.empty() || folder.versions.empty()) {
+  if (!folder.faults.empty()) {
     after.log.emplace_back(true, "model '" + folder.name + "' is not " +
                                      (entry.versions.empty() ? "served: " : "loaded anew: ") +
                                      entry.failure);
-    after.tell.emplace_back(
-        std::move(done),
-        fail(Code::kInvalid, "model '" + folder.name + "' cannot be loaded: " + entry.failure));
+    tell_all(load.done,
+             fail(Code::kInvalid, "model '" + folder.name + "' cannot be loaded: " + entry.failure),
+             after.tell);
     return;
   }
-  entry.under_way = std::move(done);
+  entry.under_way = std::move(load.done);
   for (auto& [number, version] : entry.versions) version.wanted = false;
   for (const ModelVersion& found : folder.versions) {
     Version& version = entry.versions[found.number];
@@ -228,30 +208,50 @@ void Catalog::begin(Entry& entry, ModelFolder folder, Managed done, After& after
       version.serving = std::move(model);
     }
   }
-  look(folder.name, entry, after);
 }
 
-void Catalog::settle(const std::shared_ptr<Model>& model) {
-  After after;
-  {
-    const MutexLock lock(mutex_);
-    const auto found = entries_.find(model->name);
-    if (found == entries_.end() || !found->second.loaded) return;
-    look(model->name, found->second, after);
-    publish();
+void Catalog::take_over(const std::string& name, Entry& entry, std::uint64_t number,
+                        Version& version, After& after) {
+  Model& coming = *version.coming;
+  const Model& old = *version.serving;
+  if (has_come_up(coming) && is_no_worse(coming, old)) {
+    coming.ladder.inherit(old.ladder);
+    after.log.emplace_back(false, version_text(name, number) + " was loaded anew");
+    leave(entry, number, version.serving, after);
+    version.serving = std::exchange(version.coming, nullptr);
+    version.serving->comes = false;
+    version.failure.clear();
+  } else if (coming.loading == 0) {
+    version.failure = why_not_taken(coming, old);
+    after.log.emplace_back(
+        true, version_text(name, number) +
+                  " is served as before: it cannot be loaded anew: " + version.failure);
+    leave(entry, number, version.coming, after);
   }
-  finish(after);
 }
 
-// What has become of the versions, and with that of the load.
-void Catalog::look(const std::string& name, Entry& entry, After& after) {
-  for (auto& [number, version] : entry.versions) look(name, entry, number, version, after);
-  if (!entry.under_way) return;
+// Beside others, whose place it takes for requests that name no version.
+void Catalog::come_up(Entry& entry, Version& version) {
+  Model& model = *version.serving;
+  const Version* const before = unversioned(entry);
+  const Model* const old =
+      before != nullptr && before->up && before != &version ? before->serving.get() : nullptr;
+  if (has_come_up(model) && (old == nullptr || is_no_worse(model, *old))) {
+    if (old != nullptr) model.ladder.inherit(old->ladder);
+    version.up = true;
+    version.failure.clear();
+  } else if (model.loading == 0) {
+    version.failure = old != nullptr ? why_not_taken(model, *old) : why_not_served(model);
+  }
+}
+
+// False: some version that is wanted is still being loaded.
+bool Catalog::conclude(const std::string& name, Entry& entry, After& after) {
   bool one_is_up = false;
   std::string failures;
   for (const auto& [number, version] : entry.versions) {
     if (!version.wanted) continue;
-    if (version.coming != nullptr || (!version.up && version.failure.empty())) return;
+    if (version.coming != nullptr || (!version.up && version.failure.empty())) return false;
     one_is_up = one_is_up || version.up;
     if (!version.failure.empty()) {
       failures +=
@@ -271,44 +271,9 @@ void Catalog::look(const std::string& name, Entry& entry, After& after) {
     leave(entry, number, version.coming, after);
     at = entry.versions.erase(at);
   }
-  after.tell.emplace_back(std::exchange(entry.under_way, nullptr),
-                          failures.empty() ? Result<void>() : fail(Code::kUnavailable, failures));
-  if (entry.waiting.empty()) return;
-  Load next = std::move(entry.waiting.front());
-  entry.waiting.pop_front();
-  begin(entry, std::move(next.folder), std::move(next.done), after);
-}
-
-void Catalog::look(const std::string& name, Entry& entry, std::uint64_t number, Version& version,
-                   After& after) {
-  if (version.coming != nullptr) {
-    Model& coming = *version.coming;
-    if (may_take_over(coming, version.serving.get())) {
-      coming.ladder.inherit(version.serving->ladder);
-      after.log.emplace_back(false, version_text(name, number) + " was loaded anew");
-      leave(entry, number, version.serving, after);
-      version.serving = std::exchange(version.coming, nullptr);
-      version.serving->comes = false;
-      version.failure.clear();
-    } else if (coming.loading == 0) {
-      version.failure = why_not_served(coming);
-      after.log.emplace_back(
-          true, version_text(name, number) +
-                    " is served as before: it cannot be loaded anew: " + version.failure);
-      leave(entry, number, version.coming, after);
-    }
-  } else if (version.serving != nullptr && !version.up) {
-    Model& model = *version.serving;
-    const Version* const before = unversioned(entry);
-    const bool follows = before != nullptr && before->up && before->serving != nullptr;
-    if (may_take_over(model, follows ? before->serving.get() : nullptr)) {
-      if (follows) model.ladder.inherit(before->serving->ladder);
-      version.up = true;
-      version.failure.clear();
-    } else if (model.loading == 0) {
-      version.failure = why_not_served(model);
-    }
-  }
+  tell_all(entry.under_way, failures.empty() ? Result<void>() : fail(Code::kUnavailable, failures),
+           after.tell);
+  return true;
 }
 
 // Requests that have it are answered; no other finds it any more.
@@ -330,13 +295,10 @@ Result<void> Catalog::unload(const std::string& name) {
       return fail(Code::kNotFound, "unknown model '" + name + "': it is not loaded");
     }
     Entry& entry = found->second;
-    const auto unloaded = [&](Managed done) {
-      after.tell.emplace_back(std::move(done),
-                              fail(Code::kUnavailable, "model '" + name + "' was unloaded"));
-    };
-    if (entry.under_way) unloaded(std::exchange(entry.under_way, nullptr));
-    for (Load& load : entry.waiting) unloaded(std::move(load.done));
-    entry.waiting.clear();
+    const auto unloaded = fail(Code::kUnavailable, "model '" + name + "' was unloaded");
+    tell_all(entry.under_way, unloaded, after.tell);
+    if (entry.waiting) tell_all(entry.waiting->done, unloaded, after.tell);
+    entry.waiting.reset();
     for (auto& [number, version] : entry.versions) {
       leave(entry, number, version.serving, after);
       leave(entry, number, version.coming, after);
@@ -351,20 +313,26 @@ Result<void> Catalog::unload(const std::string& name) {
   return {};
 }
 
-void Catalog::clear() {
-  std::map<std::string, Entry> entries;
+void Catalog::answer_loads() {
+  After after;
   {
     const MutexLock lock(mutex_);
-    entries.swap(entries_);
-    publish();
+    const auto stopping = fail(Code::kUnavailable, "the server is stopping");
+    for (auto& [name, entry] : entries_) {
+      tell_all(entry.under_way, stopping, after.tell);
+      if (entry.waiting) tell_all(entry.waiting->done, stopping, after.tell);
+      entry.waiting.reset();
+    }
   }
-  const auto stopping = [](const Managed& done) {
-    done(fail(Code::kUnavailable, "the server is stopping"));
-  };
-  for (const auto& [name, entry] : entries) {
-    if (entry.under_way) stopping(entry.under_way);
-    for (const Load& load : entry.waiting) stopping(load.done);
-  }
+  finish(after);
+}
+
+void Catalog::clear() {
+  answer_loads();
+  std::map<std::string, Entry> entries;  // ends outside the lock
+  const MutexLock lock(mutex_);
+  entries.swap(entries_);
+  publish();
 }
 
 const Catalog::Version* Catalog::unversioned(const Entry& entry) const {
@@ -376,9 +344,9 @@ const Catalog::Version* Catalog::unversioned(const Entry& entry) const {
 }
 
 void Catalog::publish() {
-  auto table = std::make_shared<Table>();
+  auto table = std::make_shared<ServedModels::Table>();
   for (const auto& [name, entry] : entries_) {
-    Named named;
+    ServedModels::Named named;
     named.loaded = entry.loaded;
     named.failure = entry.failure;
     const Version* const best = unversioned(entry);
@@ -389,16 +357,15 @@ void Catalog::publish() {
     }
     table->emplace(name, std::move(named));
   }
-  table_.publish(std::move(table));
+  served_.publish(std::move(table));
 }
 
 void Catalog::finish(After& after) {
   for (const auto& [bad, text] : after.log) bad ? log::error(text) : log::info(text);
+  if (!after.let_go.empty()) hooks_.left();
   if (!after.bring_up.empty()) hooks_.bring_up(after.bring_up);
   after.let_go.clear();
-  for (auto& [done, result] : after.tell) {
-    done(std::move(result));
-  }
+  for (auto& [done, result] : after.tell) done(std::move(result));
 }
 
 }  // namespace gradus::serving

@@ -1,62 +1,50 @@
 // Which versions of which models are served, and how one set takes another's place: a new version
 // is brought up beside the old one, takes the requests when it is ready, and the old one leaves
 // when its last request is answered. A load that fails changes nothing but what the index says.
-//
-// Requests find their model without a lock that a load could hold (base/published.h). What models
-// do when they end is not done here: the last owner's thread hands them to whoever made them.
+// What models do when they end is not done here: the last owner's thread hands them to whoever made
+// them.
 #pragma once
-#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/published.h"
 #include "base/result.h"
 #include "serving/manage.h"
 #include "serving/model.h"
 #include "serving/repository.h"
+#include "serving/served_models.h"
 
 namespace gradus::serving {
 
 class Catalog {
  public:
-  using Models = std::vector<std::shared_ptr<Model>>;
+  using Models = ServedModels::Models;
 
   struct Hooks {
     std::function<std::shared_ptr<Model>(const ModelFolder&, const ModelVersion&)> make;
     std::function<void(const Models&)> bring_up;  // returns at once; settle() for each level
+    std::function<void()> left;                   // some models' loads are not wanted any more
   };
 
   explicit Catalog(Hooks hooks);
 
-  // Request path and status: any thread, without a lock where nothing changed.
-  /// @param version "": the highest one that came up, or is to come up where none did
-  /// @return kNotFound: no such model or version, or it is not loaded; kUnavailable: it cannot be
-  ///   served, and why
-  Result<std::shared_ptr<Model>> find(std::string_view model, std::string_view version) const;
-  /// All versions that take requests, by name and number; of one model, or of all ("").
-  Models served(std::string_view model = "") const;
-  /// Some model answers, if any shall, and at the start none that could is waited for. (What is
-  /// loaded later does not take the server out of service.)
-  bool ready() const;
+  const ServedModels& served() const { return served_; }
 
-  // Any thread.
-  std::vector<std::string> names() const;  // sorted
-  std::vector<std::string> versions(std::string_view model) const;
+  // Any thread. None waits for a load.
   std::vector<IndexEntry> index() const;
   bool loading() const;
+  /// A version waits to take another one's place.
+  bool one_comes() const;
 
-  /// There is such a model, and it is not loaded.
+  /// These are the models of the repositories. Others are forgotten unless they are loaded.
   void know(const std::vector<std::string>& names);
-  /// Makes what is served be what the folder says. What has the same stamp stays as it is. One at a
-  /// time of a model, in the order of the calls.
+  /// Makes what is served be what the folder says; what has the same stamp stays as it is. One at a
+  /// time of a model; of those that wait only the latest is done, and answers for all of them.
   /// @param done not empty; when all its versions are up or have failed. kInvalid: by what the
   ///   folder says none can be loaded; kUnavailable: one could not be, and why
   void load(ModelFolder folder, Managed done);
@@ -64,7 +52,12 @@ class Catalog {
   Result<void> unload(const std::string& name);
   /// A level of the model came up or failed.
   void settle(const std::shared_ptr<Model>& model);
-  /// Lets go of all models; loads under way fail.
+  /// Something may have changed with those that are served since a version came: looks again
+  /// whether it may take over.
+  void look_again();
+  /// Loads under way, and those that wait, are answered: the server is stopping.
+  void answer_loads();
+  /// Lets go of all models.
   void clear();
 
  private:
@@ -76,9 +69,9 @@ class Catalog {
     std::string failure;             // of the last load; "" none
     std::uint64_t stamp = 0;         // of the last load
   };
-  struct Load {
+  struct Waiting {
     ModelFolder folder;
-    Managed done;
+    std::vector<Managed> done;
   };
   struct Leaving {
     std::uint64_t number;
@@ -86,26 +79,12 @@ class Catalog {
   };
   struct Entry {
     bool loaded = false;  // or being loaded
-    std::string failure;  // why none of its versions can be
+    std::string failure;  // why the folder, as last read, cannot be loaded; why it is not
     std::map<std::uint64_t, Version> versions;
-    Managed under_way;  // the present load's; empty: there is none
-    std::deque<Load> waiting;
+    std::vector<Managed> under_way;  // those of the present load; empty: there is none
+    std::optional<Waiting> waiting;
     std::vector<Leaving> leaving;
   };
-
-  // What requests see.
-  struct Named {
-    struct One {
-      std::uint64_t number;
-      std::weak_ptr<Model> model;
-      std::string failure;  // where there is no model
-    };
-    std::vector<One> versions;    // ascending
-    std::size_t unversioned = 0;  // which of them
-    bool loaded = false;
-    std::string failure;  // where there are none
-  };
-  using Table = std::map<std::string, Named, std::less<>>;
 
   // What is to be done without the lock.
   struct After {
@@ -115,10 +94,12 @@ class Catalog {
     std::vector<std::pair<bool, std::string>> log;  // whether it is bad
   };
 
-  void begin(Entry& entry, ModelFolder folder, Managed done, After& after) REQUIRES(mutex_);
-  void look(const std::string& name, Entry& entry, After& after) REQUIRES(mutex_);
-  void look(const std::string& name, Entry& entry, std::uint64_t number, Version& version,
-            After& after) REQUIRES(mutex_);
+  void advance(const std::string& name, Entry& entry, After& after) REQUIRES(mutex_);
+  void begin(Entry& entry, Waiting load, After& after) REQUIRES(mutex_);
+  bool conclude(const std::string& name, Entry& entry, After& after) REQUIRES(mutex_);
+  void take_over(const std::string& name, Entry& entry, std::uint64_t number, Version& version,
+                 After& after) REQUIRES(mutex_);
+  void come_up(Entry& entry, Version& version) REQUIRES(mutex_);
   void leave(Entry& entry, std::uint64_t number, std::shared_ptr<Model>& model, After& after)
       REQUIRES(mutex_);
   const Version* unversioned(const Entry& entry) const REQUIRES(mutex_);
@@ -128,8 +109,7 @@ class Catalog {
   const Hooks hooks_;
   mutable Mutex mutex_;
   std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
-  Published<Table> table_;
-  mutable std::atomic<bool> was_ready_{false};
+  ServedModels served_;
 };
 
 }  // namespace gradus::serving

@@ -63,8 +63,8 @@ class DeviceGroup final : public runtime::Backend {
   const std::vector<runtime::Placement>& placement() const override { return first().placement(); }
   const std::shared_ptr<Roster>& roster() const { return roster_; }
   using Backend::run;
-  /// As Backend::run; waits while every living device has all the runs that it may, which is only
-  /// as long as the lane still runs more than allow() said. kNotFound also: no device lives.
+  /// As Backend::run; waits while every living device has all the runs that it may, which the lane
+  /// sees to but for the moment of a loss. kNotFound also: no device lives.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override;

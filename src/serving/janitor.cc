@@ -24,11 +24,9 @@ std::shared_ptr<Model> Janitor::adopt(std::unique_ptr<Model> model) {
     dead_.reserve(living_);  // so that an end needs no memory
   }
   return {model.release(), [this](Model* dead) {
-            {
-              const MutexLock lock(mutex_);
-              dead_.emplace_back(dead);
-            }
-            changed_.notify_all();
+            const MutexLock lock(mutex_);
+            dead_.emplace_back(dead);
+            changed_.notify_all();  // under the lock: once that is free, this may be gone
           }};
 }
 

@@ -46,7 +46,8 @@ std::string sentence(const std::string& model, const ladder::Transition& move) {
          level_text(move.to) + ": " + move.evidence;
 }
 
-void log_move(const std::string& model, const ladder::Transition& move) {
+void log_move(const std::string& model, const std::string& version,
+              const ladder::Transition& move) {
   const bool down = !move.to || (move.from && *move.to > *move.from);
   // What a start adds up to is logged once, when every level is there or has failed.
   const bool starting =
@@ -55,7 +56,10 @@ void log_move(const std::string& model, const ladder::Transition& move) {
              : starting ? log::Severity::kDebug
                         : log::Severity::kInfo,
              sentence(model, move),
-             {{"event", "transition"}, {"cause", ladder::to_string(move.cause)}, {"model", model}});
+             {{"event", "transition"},
+              {"cause", ladder::to_string(move.cause)},
+              {"model", model},
+              {"version", version}});
 }
 
 // A start's moves are no news: its first levels, and better ones while others still load.
@@ -76,11 +80,12 @@ bool pinned(const ladder::State& state, std::size_t index, TimePoint now) {
   return state.pin && state.pin->level == index && now < state.pin->until;
 }
 
-serving::Event event_of(const std::string& model, const Move& move) {
+serving::Event event_of(const std::string& model, const std::string& version, const Move& move) {
   const ladder::Transition& made = move.transition;
   return {.kind = serving::Event::Kind::kTransition,
           .state = serving::Event::State::kOnce,
           .model = model,
+          .version = version,
           .from = made.from,
           .to = made.to,
           .cause = ladder::to_string(made.cause),
@@ -90,9 +95,10 @@ serving::Event event_of(const std::string& model, const Move& move) {
 
 }  // namespace
 
-LadderDriver::LadderDriver(std::string model, const config::ModelConfig& config, const Clock& clock,
-                           Observer observer)
+LadderDriver::LadderDriver(std::string model, std::string version,
+                           const config::ModelConfig& config, const Clock& clock, Observer observer)
     : model_(std::move(model)),
+      version_(std::move(version)),
       clock_(clock),
       observer_(std::move(observer)),
       state_(make_ladder(model_, config, clock.now())),
@@ -175,12 +181,12 @@ void LadderDriver::make(Change change) {
                   std::memory_order_release);
     if (move) {
       moves_.push_back({wall_now(), *move});
-      if (observer_ && is_news(state_, *move)) news = event_of(model_, moves_.back());
+      if (observer_ && is_news(state_, *move)) news = event_of(model_, version_, moves_.back());
       if (moves_.size() > kMovesKept) moves_.pop_front();
       ++move_counts_[{move->from, move->to, move->cause}];
     }
   }
-  if (move) log_move(model_, *move);
+  if (move) log_move(model_, version_, *move);
   if (news) observer_(*news);
 }
 

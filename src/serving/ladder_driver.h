@@ -41,8 +41,8 @@ struct MoveKind {
 class LadderDriver {
  public:
   /// @param observer hears of each move, but for those that a start is made of; may be empty
-  LadderDriver(std::string model, const config::ModelConfig& config, const Clock& clock,
-               Observer observer = {});
+  LadderDriver(std::string model, std::string version, const config::ModelConfig& config,
+               const Clock& clock, Observer observer = {});
 
   // Request path, any thread. The lock is held for a few hundred nanoseconds.
   ladder::Route route(ladder::Accepted accepted);
@@ -125,6 +125,7 @@ class LadderDriver {
   Result<void> may_disable(std::size_t index) const REQUIRES(mutex_);
 
   const std::string model_;
+  const std::string version_;
   const Clock& clock_;
   const Observer observer_;
   mutable Mutex mutex_;

@@ -67,7 +67,8 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, std::optional<Repos
       prober_(clock, workers_.get(), options_.observer),
       catalog_({.make = [this](const auto& folder,
                                const auto& version) { return make(folder, version); },
-                .bring_up = [this](const auto& models) { loaders_.bring_up(models); }}),
+                .bring_up = [this](const auto& models) { bring_up(models); },
+                .left = [this] { loaders_.drop_left(); }}),
       loaders_(options_.cpus, {load_, workers_.get(), lanes_, options_.queue, memory, clock},
                [this](const auto& model) { catalog_.settle(model); }),
       manager_(std::move(repository), server, catalog_, clock) {
@@ -88,44 +89,54 @@ std::shared_ptr<Model> LadderEngine::make(const ModelFolder& folder, const Model
   auto model = janitor_.adopt(std::make_unique<Model>(folder.name, version.text(), version.files,
                                                       version.config, clock_, options_.observer));
   model->keep = folder.keep;
-  prober_.watch(model);
   return model;
 }
 
-bool LadderEngine::ready() const { return !draining_ && catalog_.ready(); }
+void LadderEngine::bring_up(const Catalog::Models& models) {
+  for (const auto& model : models) prober_.watch(model);
+  loaders_.bring_up(models);
+}
 
-std::vector<std::string> LadderEngine::model_names() const { return catalog_.names(); }
+void LadderEngine::begin_drain() {
+  draining_ = true;
+  manager_.refuse();
+  catalog_.answer_loads();
+}
+
+bool LadderEngine::ready() const { return !draining_ && catalog_.served().ready(); }
+
+std::vector<std::string> LadderEngine::model_names() const { return catalog_.served().names(); }
 
 Result<void> LadderEngine::model_ready(std::string_view model, std::string_view version) const {
-  const auto found = catalog_.find(model, version);
+  const auto found = catalog_.served().find(model, version);
   if (!found) return tl::unexpected(found.error());
   if ((*found)->ladder.can_answer()) return {};
   return fail(Code::kUnavailable, why_not_served(**found));
 }
 
 Result<ModelInfo> LadderEngine::model_info(std::string_view model, std::string_view version) const {
-  const auto found = catalog_.find(model, version);
+  const auto found = catalog_.served().find(model, version);
   if (!found) return tl::unexpected(found.error());
   const runtime::Signature* const signature = (*found)->signature();
   if (signature == nullptr) return fail(Code::kUnavailable, why_not_served(**found));
   const config::ModelConfig& config = (*found)->config;
   runtime::Signature shown = shown_signature(config.declared, *signature);
   const bool batched = is_batched(config.declared, shown);
-  return ModelInfo{(*found)->name,    catalog_.versions(model),
+  return ModelInfo{(*found)->name,    catalog_.served().versions(model),
                    (*found)->version, std::move(shown),
                    batched,           config.labels};
 }
 
 Result<std::string> LadderEngine::ladder_json(std::string_view model,
                                               std::string_view version) const {
-  const auto found = catalog_.find(model, version);
+  const auto found = catalog_.served().find(model, version);
   if (!found) return tl::unexpected(found.error());
   return serving::ladder_json(**found, workers_.get());
 }
 
 Result<std::string> LadderEngine::command(std::string_view model, std::string_view version,
                                           const LadderCommand& command) {
-  const auto found = catalog_.find(model, version);
+  const auto found = catalog_.served().find(model, version);
   if (!found) return tl::unexpected(found.error());
   if (const auto done = obey((*found)->ladder, command); !done) return tl::unexpected(done.error());
   log::info("an operator " + command_text((*found)->name, command),
@@ -136,7 +147,7 @@ Result<std::string> LadderEngine::command(std::string_view model, std::string_vi
 std::string LadderEngine::workers_json() const { return serving::workers_json(workers_.get()); }
 
 std::string LadderEngine::metrics_text(std::vector<metrics::ReceiverView> receivers) const {
-  const Catalog::Models models = catalog_.served();
+  const Catalog::Models models = catalog_.served().all();
   metrics::View view = metrics_view(metrics_, models, workers_.get());
   view.receivers = std::move(receivers);
   return metrics::exposition(view);
@@ -154,7 +165,7 @@ void LadderEngine::unload(const std::string& model, Managed done) {
 
 Result<std::string> LadderEngine::config_json(std::string_view model,
                                               std::string_view version) const {
-  const auto found = catalog_.find(model, version);
+  const auto found = catalog_.served().find(model, version);
   if (!found) return tl::unexpected(found.error());
   const auto info = model_info(model, version);
   if (!info) return tl::unexpected(info.error());
@@ -163,9 +174,9 @@ Result<std::string> LadderEngine::config_json(std::string_view model,
 
 Result<std::vector<ModelStatistics>> LadderEngine::statistics(std::string_view model,
                                                               std::string_view version) const {
-  Catalog::Models models = catalog_.served(model);
+  Catalog::Models models = catalog_.served().all(model);
   if (!version.empty() || (models.empty() && !model.empty())) {
-    auto found = catalog_.find(model, version);
+    auto found = catalog_.served().find(model, version);
     if (!found) return tl::unexpected(std::move(found.error()));
     models = {std::move(*found)};
   }
@@ -178,13 +189,13 @@ Result<std::vector<ModelStatistics>> LadderEngine::statistics(std::string_view m
 }
 
 void LadderEngine::refused(std::string_view model, std::string_view version, Code code) {
-  const auto found = catalog_.find(model, version);
+  const auto found = catalog_.served().find(model, version);
   found ? (*found)->metrics.failed(code) : metrics_.failed(found.error().code);
 }
 
 Ticket LadderEngine::infer(Request request, Done done) {
   inferences_.fetch_add(1, std::memory_order_relaxed);
-  auto model = catalog_.find(request.model, request.version);
+  auto model = catalog_.served().find(request.model, request.version);
   if (!model) {
     metrics_.failed(model.error().code);
     done(tl::unexpected(model.error()));

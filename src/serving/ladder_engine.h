@@ -48,8 +48,8 @@ class LadderEngine final : public Engine {
   /// Waits for loads and runs that are under way.
   ~LadderEngine() override;
 
-  /// From now on not ready; everything is still answered.
-  void begin_drain() { draining_ = true; }
+  /// From now on not ready; everything is still answered, loads with kUnavailable.
+  void begin_drain();
   bool loading() const { return catalog_.loading(); }
   /// How many have been asked for so far.
   std::uint64_t inferences() const { return inferences_.load(std::memory_order_relaxed); }
@@ -74,6 +74,7 @@ class LadderEngine final : public Engine {
   Ticket infer(Request request, Done done) override;
 
  private:
+  void bring_up(const Catalog::Models& models);
   std::shared_ptr<Model> make(const ModelFolder& folder, const ModelVersion& version);
 
   const Clock& clock_;

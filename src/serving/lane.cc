@@ -26,11 +26,13 @@ Lane::~Lane() {
 }
 
 void Lane::stop() {
-  std::vector<std::shared_ptr<Waiting>> unrun;  // ends outside the lock
+  std::vector<std::shared_ptr<Waiting>> unrun;  // these end outside the lock
+  std::vector<std::function<void()>> probes;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
     for (const auto& queue : queues_) {
+      probes.push_back(std::exchange(queue->probe_, nullptr));
       for (batch::Entry* const entry : queue->queue_.drain()) {
         unrun.push_back(queue->forget(static_cast<Waiting&>(*entry)));
       }

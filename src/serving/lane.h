@@ -69,7 +69,7 @@ class Lane {
   CondVar closed_;  // a queue that is to be closed runs nothing any more
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::uint32_t sleeping_ GUARDED_BY(mutex_) = 0;  // threads that wait for something to do
-  std::uint32_t allowed_ GUARDED_BY(mutex_);  // to run at once; of the instances
+  std::uint32_t allowed_ GUARDED_BY(mutex_);       // to run at once; of the instances
   std::uint32_t running_ GUARDED_BY(mutex_) = 0;
   struct Seat {                          // of a run
     TimePoint begun = TimePoint::max();  // free

@@ -285,8 +285,7 @@ Result<void> bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot, con
 bool tell_failure(Model& model, const LevelSlot& slot, const Error& error, const Loading& with) {
   const bool in_worker = with.workers != nullptr && config::is_isolated(slot.config);
   const bool for_good = in_worker && runtime::is_configuration(error);
-  model.ladder.level_lost(slot.config.level,
-                          error.message + (for_good ? kNotAgain : ""));
+  model.ladder.level_lost(slot.config.level, error.message + (for_good ? kNotAgain : ""));
   return !for_good;
 }
 

@@ -164,8 +164,9 @@ bool LevelQueue::remove(Waiting& waiter) {
 
 void LevelQueue::probe(std::function<void()> job) {
   const MutexLock lock(lane_.mutex_);
+  if (lane_.stopping_) return;
   if (!probe_) ++lane_.probes_;
-  probe_ = std::move(job);
+  std::swap(probe_, job);  // another one's ends with this call's arguments, outside the lock
   lane_.wake_one();
 }
 
@@ -338,8 +339,9 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
   for (const auto& queue : lane_.queues_) {
     if (queue.get() != this) others += queue->busy_.at(now);
   }
+  const std::uint32_t instances = lane_.allowed_;
   const auto here = [&](const ladder::Size& size) {
-    return ladder::stretched(estimates_.predict(size, now), lane_.allowed_, others);
+    return ladder::stretched(estimates_.predict(size, now), instances, others);
   };
   const std::uint32_t most = std::min(size_limit_.now(), join_size(typical_length_).samples);
   const std::uint32_t requests = std::max(1U, most / typical_.samples);
@@ -347,7 +349,7 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
                                    {requests, here({requests * typical_.samples, typical_.shape})}};
   return ladder::predict_p99({.arrivals = arrivals,
                               .backlog = static_cast<double>(queue_.size()),
-                              .instances = lane_.allowed_,
+                              .instances = instances,
                               .runs = std::span(runs, requests > 1 ? 2 : 1)});
 }
 

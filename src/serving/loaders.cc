@@ -17,6 +17,11 @@ using namespace std::chrono_literals;
 constexpr Duration kFirstRetry = 5s;
 constexpr Duration kLongestRetry = 5min;
 
+// One GPU level after the other: drivers compile on all cores. But a hung one, which is given ten
+// minutes, must not hold up all others for as long.
+constexpr int kGpuLoaders = 3;
+constexpr Duration kGpuTurn = 30s;
+
 std::uintmax_t file_size(const Model& model, const LevelSlot& slot) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(model.files / slot.config.file, ignored);
@@ -28,8 +33,7 @@ std::uintmax_t file_size(const Model& model, const LevelSlot& slot) {
 Loaders::Loaders(int cpus, Loading with, std::function<void(const std::shared_ptr<Model>&)> settle)
     : with_(with), settle_(std::move(settle)), retry_wait_(kFirstRetry) {
   for (int i = 0; i < cpus; ++i) threads_.emplace_back([this] { work(false); });
-  // One at a time: drivers compile on all cores, and a hung one must not hold up the CPU levels.
-  threads_.emplace_back([this] { work(true); });
+  for (int i = 0; i < kGpuLoaders; ++i) threads_.emplace_back([this] { work(true); });
   for (auto& thread : threads_) pthread_setname_np(thread.native_handle(), "load");
 }
 
@@ -67,24 +71,60 @@ void Loaders::bring_up(const std::vector<std::shared_ptr<Model>>& models) {
   changed_.notify_all();
 }
 
+void Loaders::drop_left() {
+  std::vector<Load> dropped;
+  {
+    const MutexLock lock(mutex_);
+    for (auto* loads : {&cpu_loads_, &gpu_loads_}) {
+      const auto left =
+          std::ranges::stable_partition(*loads, [](const Load& one) { return !one.model->leaves; });
+      dropped.insert(dropped.end(), left.begin(), left.end());
+      loads->erase(left.begin(), left.end());
+    }
+  }
+  for (const Load& load : dropped) end_loading(*load.model, *load.slot);
+}
+
+Loaders::Load Loaders::take(std::vector<Load>& loads) {
+  Load next = std::move(loads.back());
+  loads.pop_back();
+  return next;
+}
+
+// When the turn of whoever loads now is over.
+TimePoint Loaders::next_gpu_load() const {
+  return gpu_begun_.empty() ? TimePoint{} : std::ranges::max(gpu_begun_) + kGpuTurn;
+}
+
 void Loaders::work(bool on_gpu) {
   mutex_.lock();
   while (!stopping_) {
-    auto& loads = on_gpu ? gpu_loads_ : cpu_loads_;
-    if (!loads.empty()) {
-      const Load next = std::move(loads.back());
-      loads.pop_back();
+    const TimePoint now = with_.clock.now();
+    if (!on_gpu) {
+      if (cpu_loads_.empty()) {
+        changed_.wait(mutex_);
+        continue;
+      }
+      const Load next = take(cpu_loads_);
       mutex_.unlock();
       load(next);
       mutex_.lock();
-    } else if (!on_gpu || late_.empty()) {
+      continue;
+    }
+    const bool loads = !gpu_loads_.empty();
+    const TimePoint at = std::max(next_gpu_load(), loads ? now : retry_at_);
+    if (!loads && late_.empty()) {
       changed_.wait(mutex_);
-    } else if (with_.clock.now() < retry_at_) {
-      changed_.wait_for(mutex_, retry_at_ - with_.clock.now());
+    } else if (at > now) {
+      changed_.wait_for(mutex_, at - now);
     } else {
+      const Load next = loads ? take(gpu_loads_) : Load{};
+      gpu_begun_.push_back(now);
       mutex_.unlock();
-      retry_late();
+      loads ? load(next) : retry_late();
       mutex_.lock();
+      gpu_begun_.erase(std::ranges::find(gpu_begun_, now));
+      changed_.notify_all();
     }
   }
   mutex_.unlock();

@@ -1,5 +1,6 @@
 // The threads that bring levels up: as many as CPUs for CPU levels, the smallest files first, and
-// one for GPU levels, which also tries again, now and then, those that could not be loaded.
+// few for GPU levels, which take turns, and try again, now and then, those that could not be
+// loaded.
 #pragma once
 #include <functional>
 #include <memory>
@@ -23,6 +24,9 @@ class Loaders {
   /// Any thread; returns at once. A level's model lives until the level is loaded, or stop().
   void bring_up(const std::vector<std::shared_ptr<Model>>& models);
 
+  /// What waits of models that nobody finds any more is not loaded. Any thread.
+  void drop_left();
+
   /// Waits for loads that are under way; all others never come. Once.
   void stop();
 
@@ -37,6 +41,8 @@ class Loaders {
   };
 
   void work(bool on_gpu);
+  Load take(std::vector<Load>& loads) REQUIRES(mutex_);
+  TimePoint next_gpu_load() const REQUIRES(mutex_);
   void load(const Load& next);
   bool may_come_late(const Model& model, const LevelSlot& slot) const;
   void retry_late();
@@ -47,7 +53,8 @@ class Loaders {
   CondVar changed_;
   std::vector<Load> cpu_loads_ GUARDED_BY(mutex_);  // taken from the back, quickest last
   std::vector<Load> gpu_loads_ GUARDED_BY(mutex_);
-  std::vector<Late> late_ GUARDED_BY(mutex_);  // isolated ones that failed; tried again
+  std::vector<TimePoint> gpu_begun_ GUARDED_BY(mutex_);  // of those under way
+  std::vector<Late> late_ GUARDED_BY(mutex_);            // isolated ones that failed; tried again
   Duration retry_wait_ GUARDED_BY(mutex_);
   TimePoint retry_at_ GUARDED_BY(mutex_){};
   bool stopping_ GUARDED_BY(mutex_) = false;

@@ -35,7 +35,7 @@ Model::Model(std::string name_, std::string version_, std::filesystem::path file
       version(std::move(version_)),
       files(std::move(files_)),
       config(std::move(config_)),
-      ladder(name, config, clock, std::move(observer)),
+      ladder(name, version, config, clock, std::move(observer)),
       loading(static_cast<int>(config.levels.size())),
       cpu_loading(static_cast<int>(
           std::ranges::count_if(config.levels, std::not_fn(config::is_gpu_level)))) {

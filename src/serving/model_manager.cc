@@ -15,9 +15,19 @@ using namespace std::chrono_literals;
 // What is copied into a repository changes from one look to the next for as long as that takes.
 constexpr Duration kAtRest = 1s;
 
+constexpr Duration kLongest = 24h;  // nothing to do until somebody says so
+
 const char* mode_text(config::ModelControl mode) {
   return mode == config::ModelControl::kPoll ? "poll" : "none";
 }
+
+// What comes may take over once what it replaces has become worse.
+constexpr Duration kLookAgain = 500ms;
+
+// Of clients; what they sent waits with them.
+constexpr std::size_t kMostJobs = 256;
+
+tl::unexpected<Error> stopping() { return fail(Code::kUnavailable, "the server is stopping"); }
 
 void forget(const Result<void>& /*what came of it is in the log and the index*/) {}
 
@@ -50,6 +60,9 @@ void ModelManager::take(std::vector<ModelFolder> folders) {
     }
     std::erase_if(folders, [&](const ModelFolder& folder) { return !wanted(folder.name); });
   }
+  if (mode_ != config::ModelControl::kExplicit && !at_start_.empty()) {
+    log::warning("--load-model has no effect without --model-control-mode=explicit");
+  }
   for (ModelFolder& folder : folders) {
     seen_[folder.name] = {folder.stamp, folder.stamp};
     catalog_.load(std::move(folder), forget);
@@ -61,7 +74,7 @@ void ModelManager::start() {
   pthread_setname_np(thread_.native_handle(), "models");
 }
 
-void ModelManager::stop() {
+void ModelManager::refuse() {
   std::deque<Job> dropped;
   {
     const MutexLock lock(mutex_);
@@ -69,8 +82,12 @@ void ModelManager::stop() {
     dropped.swap(jobs_);
   }
   changed_.notify_all();
+  for (const Job& job : dropped) job.done(stopping());
+}
+
+void ModelManager::stop() {
+  refuse();
   if (thread_.joinable()) thread_.join();
-  for (const Job& job : dropped) job.done(fail(Code::kUnavailable, "the server is stopping"));
 }
 
 void ModelManager::work() {
@@ -89,10 +106,14 @@ void ModelManager::work() {
       const Duration wait = look();
       mutex_.lock();
       next = clock_.now() + wait;
-    } else if (next == TimePoint::max()) {
-      changed_.wait(mutex_);
     } else {
-      changed_.wait_for(mutex_, next - now);
+      mutex_.unlock();
+      const bool comes = catalog_.one_comes();
+      if (comes) catalog_.look_again();
+      mutex_.lock();
+      if (stopping_ || !jobs_.empty()) continue;
+      const Duration wait = next == TimePoint::max() ? kLongest : next - now;
+      changed_.wait_for(mutex_, comes ? std::min(wait, kLookAgain) : wait);
     }
   }
   mutex_.unlock();
@@ -106,22 +127,24 @@ std::optional<Error> ModelManager::refusal() const {
                    std::string(mode_text(mode_)) + "')"};
 }
 
-void ModelManager::push(std::function<void()> job, Managed done) {
+void ModelManager::push(std::function<void()> job, const Managed& done) {
+  bool full = false;
   {
     const MutexLock lock(mutex_);
-    if (!stopping_) {
-      jobs_.push_back({std::move(job), std::move(done)});
-      done = nullptr;
+    full = jobs_.size() >= kMostJobs;
+    if (!stopping_ && !full) {
+      jobs_.push_back({std::move(job), done});
+      changed_.notify_all();
+      return;
     }
   }
-  changed_.notify_all();
-  if (done) done(fail(Code::kUnavailable, "the server is stopping"));
+  done(full ? fail(Code::kOverloaded, "too many loads and unloads wait") : stopping());
 }
 
 void ModelManager::load(LoadModel what, Managed done) {
   if (const auto refused = refusal()) return done(tl::unexpected(*refused));
   auto job = [this, what = std::move(what), done] { read_and_load(what, done); };
-  push(std::move(job), std::move(done));
+  push(std::move(job), done);
 }
 
 void ModelManager::read_and_load(const LoadModel& what, Managed done) {
@@ -134,7 +157,7 @@ void ModelManager::unload(const std::string& model, Managed done) {
   if (const auto refused = refusal()) return done(tl::unexpected(*refused));
   // In the order in which clients said it, after what was loaded before.
   auto job = [this, model, done] { done(catalog_.unload(model)); };
-  push(std::move(job), std::move(done));
+  push(std::move(job), done);
 }
 
 // What is as it was at the last look, and not as it is served, has come to rest.
@@ -166,6 +189,8 @@ Duration ModelManager::look_for_changes() {
                  folders.error().message);
     return every_;
   }
+  std::vector<std::string> names;
+  for (const ModelFolder& folder : *folders) names.push_back(folder.name);
   std::map<std::string, std::optional<ModelFolder>> now;
   for (const auto& [name, seen] : seen_) now[name];
   for (ModelFolder& folder : *folders) now[folder.name] = std::move(folder);
@@ -175,6 +200,7 @@ Duration ModelManager::look_for_changes() {
   }
   std::erase_if(seen_,
                 [](const auto& one) { return one.second.loaded == 0 && one.second.last == 0; });
+  catalog_.know(names);
   return at_rest ? every_ : std::min(every_, kAtRest);
 }
 

@@ -27,7 +27,9 @@ class ModelManager {
   /// What is there when the server starts. Before start().
   void take(std::vector<ModelFolder> folders);
   void start();
-  /// What waits is not done any more. Once.
+  /// Nothing is loaded or unloaded any more, and what waits is answered so. Returns at once.
+  void refuse();
+  /// refuse(), and waits for what is under way.
   void stop();
 
   /// As Engine's. Any thread.
@@ -41,7 +43,7 @@ class ModelManager {
   };
 
   void work();
-  void push(std::function<void()> job, Managed done);
+  void push(std::function<void()> job, const Managed& done);
   std::optional<Error> refusal() const;
   void read_and_load(const LoadModel& what, Managed done);
   Duration look();  // until the next one

@@ -24,6 +24,7 @@ struct Event {
   Kind kind;
   State state;
   std::string model;         // of a crash loop empty: a device's levels may be of several models
+  std::string version;       // the model's, which has a ladder of its own; of a crash loop empty
   std::optional<int> level;  // kUrgent: the last one; kLevelLost: that one
   std::string device;        // kCrashLoop: as in the workers' status
   std::optional<int> from;   // kTransition; nothing: no level could answer …

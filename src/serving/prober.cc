@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -70,7 +71,6 @@ void Prober::start() {
     const MutexLock lock(mutex_);
     while (!stopping_) {
       mutex_.unlock();
-      take_new();
       round();
       mutex_.lock();
       if (!stopping_) stop_.wait_for(mutex_, kRound);
@@ -88,8 +88,11 @@ void Prober::take_new() {
   for (auto& weak : fresh) {
     const auto model = weak.lock();
     if (model == nullptr) continue;
-    watched_.push_back({std::move(weak), std::vector<TimePoint>(model->levels.size()),
-                        ModelWatch(model->name, model->config)});
+    ModelWatch watch(model->name, model->version, model->config);
+    const bool waits = std::ranges::any_of(
+        watched_, [&](const Watched& older) { return older.watch.same_as(watch); });
+    watched_.push_back(
+        {std::move(weak), std::vector<TimePoint>(model->levels.size()), std::move(watch), waits});
   }
 }
 
@@ -101,16 +104,35 @@ void Prober::tell(std::vector<Event> events) const {
 }
 
 void Prober::round() {
+  for (Watched& one : watched_) {
+    const auto model = one.model.lock();
+    one.goes = model == nullptr || model->leaves;
+  }
+  take_new();  // who takes the place of one that goes is there by now
   for (auto at = watched_.begin(); at != watched_.end();) {
     const auto model = at->model.lock();
-    const bool goes = model == nullptr || model->leaves;
-    if (!goes) probe_levels(model, at->next);
-    if (observer_ && (goes || !model->comes)) {
-      tell(goes ? at->watch.end() : at->watch.look(model->ladder.standing(), clock_.now()));
+    if (at->goes || model == nullptr) {
+      part(at);
+      at = watched_.erase(at);
+      continue;
     }
-    at = goes ? watched_.erase(at) : std::next(at);
+    probe_levels(model, at->next);
+    if (observer_ && !at->waits && !model->comes) {
+      tell(at->watch.look(model->ladder.standing(), clock_.now()));
+    }
+    ++at;
   }
   if (observer_ && workers_ != nullptr) tell(workers_watch_.look(workers_->all()));
+}
+
+void Prober::part(std::list<Watched>::iterator from) {
+  if (from->waits) return;  // nothing of it was told
+  const auto next = std::find_if(std::next(from), watched_.end(), [&](const Watched& newer) {
+    return newer.watch.same_as(from->watch);
+  });
+  if (next == watched_.end()) return tell(from->watch.end());
+  next->waits = false;
+  tell(next->watch.succeed(from->watch));
 }
 
 void Prober::probe_levels(const std::shared_ptr<Model>& model, std::vector<TimePoint>& next) {

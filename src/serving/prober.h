@@ -23,7 +23,8 @@ class Prober {
   Prober(const Clock& clock, const Workers* workers, Observer observer);
   ~Prober();
 
-  /// Any thread. Until the model ends; what lasts of it then is over.
+  /// Any thread, before the model that it takes the place of leaves. Until the model ends; what
+  /// lasts of it then goes on with the next one of that name and version, or is over.
   void watch(const std::shared_ptr<Model>& model);
   void start();
 
@@ -32,10 +33,13 @@ class Prober {
     std::weak_ptr<Model> model;
     std::vector<TimePoint> next;  // of each level: no probe before
     ModelWatch watch;
+    bool waits;  // an older one of that name and version is still there, which is looked at
+    bool goes = false;
   };
 
   void take_new();
   void round();
+  void part(std::list<Watched>::iterator from);
   void probe_levels(const std::shared_ptr<Model>& model, std::vector<TimePoint>& next);
   void tell(std::vector<Event> events) const;
 

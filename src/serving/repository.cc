@@ -80,10 +80,9 @@ std::uint64_t file_stamp(const fs::path& file, const fs::path& shown) {
 std::uint64_t folder_stamp(const fs::path& folder) {
   std::uint64_t stamp = 0;
   std::error_code error;
-  for (fs::recursive_directory_iterator
-           entry(folder, fs::directory_options::follow_directory_symlink, error),
-       end;
-       !error && entry != end; entry.increment(error)) {
+  // Links to folders are not followed, but for `folder` itself: they may lead in circles.
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     std::error_code ignored;
     if (!entry->is_directory(ignored)) {
       stamp += file_stamp(entry->path(), entry->path().lexically_relative(folder));
@@ -165,6 +164,10 @@ Result<std::vector<Repository::Place>> Repository::places() const {
     }
   };
   for (const std::string& root : server_.model_repositories) {
+    if (root.find("://") != root.npos) {
+      return fail(Code::kInvalid, "model repository '" + root +
+                                      "': only folders are read: copy it here, or mount it");
+    }
     std::error_code error;
     fs::directory_iterator entry(root, error);
     if (!error && is_model(root)) {

@@ -28,9 +28,10 @@ Living& living() {
 }
 
 bool stays_below(const fs::path& path) {
-  return !path.empty() && path.is_relative() && path.has_filename() &&
-         std::ranges::none_of(path,
-                              [](const fs::path& part) { return part == ".." || part == "."; });
+  return !path.empty() && path.native().find('\0') == path.native().npos && path.is_relative() &&
+         path.has_filename() && std::ranges::none_of(path, [](const fs::path& part) {
+           return part == ".." || part == ".";
+         });
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ Standing standing_of(const ladder::State& state, const std::vector<std::uint32_t
   return standing;
 }
 
-ModelWatch::ModelWatch(std::string model, const config::ModelConfig& config)
-    : model_(std::move(model)) {
+ModelWatch::ModelWatch(std::string model, std::string version, const config::ModelConfig& config)
+    : model_(std::move(model)), version_(std::move(version)) {
   for (const config::LevelConfig& level : config.levels) names_[level.level] = level.name;
 }
 
@@ -68,6 +68,7 @@ void ModelWatch::settle(Kind kind, bool holds, const std::string& begun, const s
   events.push_back({.kind = kind,
                     .state = holds ? State::kBegun : State::kEnded,
                     .model = model_,
+                    .version = version_,
                     .level = level,
                     .text = "model '" + model_ + "' " + (holds ? begun : ended)});
 }
@@ -80,6 +81,7 @@ void ModelWatch::look_at_level(const Standing::Level& level, std::vector<Event>&
     events.push_back({.kind = Kind::kLevelLost,
                       .state = state,
                       .model = model_,
+                      .version = version_,
                       .level = level.number,
                       .text = "model '" + model_ + "' " + name_of(level.number) + " " + what,
                       .reason = reason});
@@ -132,12 +134,13 @@ std::vector<Event> ModelWatch::look(const Standing& now, TimePoint at) {
 
 std::vector<Event> ModelWatch::end() {
   std::vector<Event> events;
-  const std::string gone = "is not served any more";
+  const std::string gone = "is not served as version " + version_ + " any more";
   for (auto& [level, lost] : lost_) {
     if (!std::exchange(lost, false)) continue;
     events.push_back({.kind = Kind::kLevelLost,
                       .state = State::kEnded,
                       .model = model_,
+                      .version = version_,
                       .level = level,
                       .text = "model '" + model_ + "' " + name_of(level) + " " + gone});
   }
@@ -145,6 +148,15 @@ std::vector<Event> ModelWatch::end() {
     settle(kind, false, "", gone, events);
   }
   return events;
+}
+
+std::vector<Event> ModelWatch::succeed(ModelWatch& before) {
+  lasting_ = std::exchange(before.lasting_, {});
+  last_saturated_ = before.last_saturated_;
+  for (auto& [level, lost] : before.lost_) {
+    if (names_.contains(level)) lost_[level] = std::exchange(lost, false);
+  }
+  return before.end();
 }
 
 std::vector<Event> WorkersWatch::look(const std::vector<worker::WorkerStatus>& workers) {

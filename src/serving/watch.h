@@ -44,13 +44,21 @@ class ModelWatch {
   /// Saturation comes and goes with each breath of the load: it is over only after so long without.
   static constexpr Duration kSaturatedQuiet = std::chrono::seconds(10);
 
-  ModelWatch(std::string model, const config::ModelConfig& config);
+  ModelWatch(std::string model, std::string version, const config::ModelConfig& config);
+
+  /// Both watch the same version of the same model.
+  bool same_as(const ModelWatch& other) const {
+    return model_ == other.model_ && version_ == other.version_;
+  }
 
   /// What changed since the last look; `Event::at` is left to the caller. An urgent state lasts as
   /// long as the ladder stands on the last level, with or without traffic.
   std::vector<Event> look(const Standing& now, TimePoint at);
-  /// All that lasts is over: the model is not served any more.
+  /// All that lasts is over: this version is not served any more.
   std::vector<Event> end();
+  /// Before the first look: what lasts there goes on here, as the model was loaded anew.
+  /// @return what ends all the same: losses of levels that there are no more
+  std::vector<Event> succeed(ModelWatch& before);
 
  private:
   void settle(Event::Kind kind, bool holds, const std::string& begun, const std::string& ended,
@@ -60,6 +68,7 @@ class ModelWatch {
   bool lasts(Event::Kind kind) const { return lasting_.contains(kind); }
 
   const std::string model_;
+  const std::string version_;
   std::map<int, std::string> names_;
   std::map<Event::Kind, std::optional<int>> lasting_;  // all but lost levels; the begin's level
   std::map<int, bool> lost_;                           // by level

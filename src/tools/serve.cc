@@ -227,7 +227,7 @@ int run(const config::ServerConfig& server, const std::shared_ptr<api::Control>&
     log::info("metrics on " + at("http://", server.metrics, start(metrics, "metrics: ")) +
               "/metrics");
   }
-  api::GrpcServer grpc(server.grpc, engine, clock, kVersion, control);
+  api::GrpcServer grpc(server.grpc, engine, clock, pool, kVersion, control);
   const std::uint16_t grpc_port = server.grpc.enabled ? start(grpc, "") : std::uint16_t{0};
   if (server.grpc.enabled) log::info("grpc on " + at("", server.grpc, grpc_port));
   const std::uint16_t port = server.http.enabled ? start(http, "") : grpc_port;

@@ -21,6 +21,19 @@ constexpr auto kNotAgain =
 constexpr auto kRetireLimit = 1s;
 constexpr auto kDeathNotice = 200ms;
 
+// kNotFound: what lies there now, if anything, is not what was loaded.
+Result<void> check_unchanged(const std::filesystem::path& file,
+                             const std::optional<FileIdentity>& loaded) {
+  const auto now = identity_of(file);
+  if (!now) return tl::unexpected(now.error());
+  if (*now == loaded) return {};
+  return fail(Code::kNotFound,
+              file.string() + (*now ? " has changed since it was loaded: load the model anew, or "
+                                      "restart the server, to take it as it is now"
+                                    : " is gone since it was loaded: once it is there, load the "
+                                      "model anew or restart the server"));
+}
+
 std::string seconds_text(Duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
 }
@@ -101,6 +114,8 @@ Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec
     }
     worker = worker_;
   }
+  const auto file = identity_of(spec.file);
+  if (!file) return tl::unexpected(file.error());
   auto loaded = worker->load(spec, options_.load_limit);
   if (!loaded) return tl::unexpected(loaded.error());
   auto session = std::make_shared<IsolatedSession>(spec, target, loaded->facts, clock_);
@@ -113,7 +128,7 @@ Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec
     const auto loss = worker->loss();
     return fail(Code::kUnavailable, loss ? loss->text : "the worker was replaced");
   }
-  seats_.push_back({session, std::move(hooks)});
+  seats_.push_back({session, std::move(hooks), *file});
   return runtime::Loaded{.backend = IsolatedSession::handle(std::move(session)),
                          .provider_used = std::move(loaded->facts.provider_used),
                          .node_share = loaded->facts.node_share,
@@ -240,13 +255,13 @@ void Supervisor::come_up() {
   for (const Seat& seat : waiting) {
     if (worker->check_death()) return;
     const auto loaded = reload(worker, seat);
-    if (loaded) {
+    if (!loaded) {
+      failed.emplace_back(seat, loaded.error());
+    } else if (*loaded) {
       ++back;
-      continue;
     }
-    failed.emplace_back(seat, loaded.error());
   }
-  if (!waiting.empty() && back == 0) {
+  if (!failed.empty() && back == 0) {
     worker->lose(Loss::Cause::kStart,
                  "was stopped: nothing could be loaded in it: " + failed.front().second.message);
     return;
@@ -259,27 +274,46 @@ void Supervisor::come_up() {
   changed_.notify_all();
 }
 
-Result<void> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat) {
+Result<bool> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat) {
   const auto session = seat.session.lock();
-  if (session == nullptr) return {};
+  if (session == nullptr) return false;
   const auto failed = [&](const std::string& why) {
     session->unload();  // where it came so far that something is loaded
     session->detach(why);
     log::warning("not loaded again: " + why, {{"file", session->spec().file.string()}});
     return fail(Code::kUnavailable, why);
   };
+  const auto is_another = [&](const Error& error) -> Result<bool> {
+    const auto told = failed(error.message);
+    if (error.code != Code::kNotFound) return told;
+    give_up(session);
+    seat.hooks.lost({Loss::Cause::kStart, error.message});
+    return false;
+  };
+  const std::filesystem::path& file = session->spec().file;
+  if (const auto same = check_unchanged(file, seat.file); !same) return is_another(same.error());
   const auto loaded = worker->load(session->spec(), options_.load_limit);
   if (!loaded) return failed(loaded.error().message);
-  if (const auto moved = session->move_to(worker, *loaded); !moved) {
+  const auto same = check_unchanged(file, seat.file);  // it may have been replaced meanwhile
+  const auto moved = same ? session->move_to(worker, *loaded) : same;
+  if (!moved) {
     worker->unload(loaded->id, kRetireLimit);
-    return failed(moved.error().message);
+    return is_another(moved.error());
   }
   if (const auto probe = runtime::find_sample(*session); !probe) {
     return failed("the probe run failed: " + probe.error().message);
   }
   after_probe(restart_);
   seat.hooks.back();
-  return {};
+  return true;
+}
+
+// Not wanted here any more; whoever holds it hears why from each run.
+void Supervisor::give_up(const std::shared_ptr<IsolatedSession>& session) {
+  const MutexLock lock(mutex_);
+  std::erase_if(seats_, [&](const Seat& seat) {
+    return !seat.session.owner_before(session) && !session.owner_before(seat.session);
+  });
 }
 
 // Where not, its level is told.

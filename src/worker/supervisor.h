@@ -13,7 +13,8 @@
 // A worker that does not die after SIGKILL (it hangs in a driver, uninterruptible) is abandoned: it
 // is counted, looked after until it does, and another takes its place. A level that cannot be
 // loaded again where others can is tried again, with back-off, as long as it is wanted; but for a
-// fault of the configuration (runtime::is_configuration) not in the same worker.
+// fault of the configuration (runtime::is_configuration) not in the same worker, and never from a
+// file that is not the one it was first loaded from: it would answer as another model.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "runtime/load.h"
+#include "worker/file_identity.h"
 #include "worker/isolated_session.h"
 #include "worker/restart_policy.h"
 #include "worker/worker.h"
@@ -86,6 +88,7 @@ class Supervisor {
   struct Seat {
     std::weak_ptr<IsolatedSession> session;
     LevelHooks hooks;
+    std::optional<FileIdentity> file;  // just before the first load; nothing: there was none
   };
   struct Missing {  // a seat that could not be loaded in this worker
     Seat seat;
@@ -98,7 +101,9 @@ class Supervisor {
   void watch();        // the thread
   bool wait_wanted();  // false: stopping
   void come_up();
-  Result<void> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
+  /// @return whether it is back; false: it is not wanted, or was given up
+  Result<bool> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
+  void give_up(const std::shared_ptr<IsolatedSession>& session);
   static bool may_succeed_later(const Seat& seat, const Error& error);
   void run_until_unwanted();             // lost, stopping, or nobody's
   void tell_unanswered(Worker& worker);  // a ping

@@ -188,8 +188,8 @@ def test_each_event_is_told_once_and_alerts_fire_until_all_is_well(serve, contro
     instance = webhook.bodies[0]["instance"]
     assert instance == f"{socket.gethostname()}:{server.port}"
     assert alerts["GradusUrgent"]["labels"] == {
-        "alertname": "GradusUrgent", "severity": "critical", "model": "fashion", "level": "1",
-        "instance": instance}
+        "alertname": "GradusUrgent", "severity": "critical", "model": "fashion", "version": "1",
+        "level": "1", "instance": instance}
     assert alerts["GradusLevelLost"]["labels"]["level"] == "0"
     assert alerts["GradusCrashLoop"]["labels"]["device"] == "gpu:0"
     assert alerts["GradusTransition01"]["labels"]["cause"] == "hard_loss"
@@ -213,8 +213,8 @@ def test_each_event_is_told_once_and_alerts_fire_until_all_is_well(serve, contro
 
     assert len({body["id"] for body in webhook.bodies}) == len(webhook.bodies)
     urgent = next(body for body in webhook.bodies if body["event"] == "urgent")
-    assert set(urgent) == {"id", "event", "state", "severity", "time", "instance", "model", "level",
-                           "text"}
+    assert set(urgent) == {"id", "event", "state", "severity", "time", "instance", "model",
+                           "version", "level", "text"}
     logged = [line["event"] for line in log_lines(server) if "event" in line]
     assert sorted(logged) == sorted(body["event"] for body in webhook.bodies), "one line an event"
     assert "T0K3N" not in server.log

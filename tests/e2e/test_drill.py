@@ -1,5 +1,7 @@
 """`gradus drill`: a game day on the demo's model costs no request and no right answer."""
 import json
+import os
+import time
 
 import pytest
 
@@ -7,15 +9,23 @@ from server import DEMO_MODELS, run_to_end
 
 FASHION = ("drill", "--model-repository", DEMO_MODELS, "--model", "fashion")
 SHORT = ("--hold", 1, "--max-hold", 1, "--cooldown", 1, "--breaker", 1, "--restart-backoff", 0.1)
+SHORTER = [0.2 if value == 1 else value for value in SHORT]
 FAULTS = ("kill", "error", "hang", "oom", "nan", "gone")
-CLASSES = {"kill": "died", "error": None, "hang": "hung", "oom": "out_of_memory", "nan": "failures",
-           "gone": "failures", "nolib": "start", "norestart": "start", "sticky": "sticky"}
-LIMIT_S = 120  # much more than it takes on a machine of its own
+OTHERS = ("segv", "alternate", "slow")
+if os.environ.get("GRADUS_LONG"):  # to the server as segv and hang are
+    OTHERS += ("abort", "exit", "spin")
+CLASSES = {"kill": ["died"], "error": [None], "hang": ["hung"], "oom": ["out_of_memory"],
+           "nan": ["failures"], "gone": ["failures"], "nolib": ["start"], "norestart": ["start"],
+           "sticky": ["sticky"], "segv": ["died"], "abort": ["died"], "exit": ["died"],
+           "spin": ["hung"], "alternate": ["error_rate"], "slow": ["slow", "overload"]}
+SIX_FAULTS_S = 45  # on a machine of its own, where timers are no later than that:
+QUIET_MS = 20
+LIMIT_S = 120  # much more than that
 
 
-def drill(faults, report):
+def drill(faults, report, overrides=SHORT):
     """(exit code, table, the report's entries by fault, standard error, the whole report)."""
-    code, out, err = run_to_end(*FASHION, *SHORT, "--fault", ",".join(faults), "--json", report,
+    code, out, err = run_to_end(*FASHION, *overrides, "--fault", ",".join(faults), "--json", report,
                                 "--rate", 100, limit_s=LIMIT_S)
     whole = json.loads(report.read_text()) if report.exists() else {"faults": []}
     return code, out, {entry["fault"]: entry for entry in whole["faults"]}, err, whole
@@ -23,7 +33,10 @@ def drill(faults, report):
 
 @pytest.fixture(scope="module")
 def drilled(tmp_path_factory):
-    return drill(FAULTS, tmp_path_factory.mktemp("drill") / "report.json")
+    begun = time.monotonic()
+    found = drill(FAULTS, tmp_path_factory.mktemp("drill") / "report.json")
+    found[4]["took_s"] = time.monotonic() - begun
+    return found
 
 
 def test_a_drill_ends_well(drilled):
@@ -31,6 +44,14 @@ def test_a_drill_ends_well(drilled):
     assert code == 0, table + err
     assert tuple(entries) == FAULTS
     assert all(f"\n{fault} " in table for fault in FAULTS)
+
+
+def test_six_faults_take_less_than_45_seconds(drilled):
+    whole = drilled[4]
+    if whole["timer_delay_ms"]["max"] > QUIET_MS and whole["took_s"] > SIX_FAULTS_S:
+        pytest.skip(f"the machine was busy: timers were up to {whole['timer_delay_ms']['max']:.0f}"
+                    f" ms late, and it took {whole['took_s']:.1f} s")
+    assert whole["took_s"] < SIX_FAULTS_S
 
 
 def test_the_timers_delay_stands_beside_the_results(drilled):
@@ -63,7 +84,7 @@ def test_another_level_answers_and_level_0_comes_back(drilled, fault):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_status_says_the_class(drilled, fault):
-    assert drilled[2][fault]["class"] == CLASSES[fault]
+    assert drilled[2][fault]["class"] in CLASSES[fault]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -81,9 +102,19 @@ def test_restarts_that_fail_are_told_and_survived(tmp_path):
     assert code == 0, table + err
     for fault, entry in entries.items():
         assert (entry["failed"], entry["wrong"], entry["transitions_down"]) == (0, 0, 1)
-        assert entry["class"] == CLASSES[fault]
+        assert entry["class"] in CLASSES[fault]
     # Five deaths, each with twice the wait of the one before it, and then the crash loop's pause.
     assert entries["norestart"]["back_at_level0_s"] > 1.5 + 1.5
+
+
+def test_other_ways_to_fail_are_survived_too(tmp_path):
+    code, table, entries, err, _ = drill(OTHERS, tmp_path / "report.json", SHORTER)
+    assert code == 0, table + err
+    for fault, entry in entries.items():
+        assert (entry["failed"], entry["wrong"], entry["transitions_down"]) == (0, 0, 1), fault
+        assert entry["class"] in CLASSES[fault]
+        assert entry["back_at_level0_s"] >= 0.2 and entry["answered_by_level"]["1"] > 0
+    assert tuple(entries) == OTHERS
 
 
 def test_a_hang_lasts_until_its_limit(drilled):
@@ -98,7 +129,7 @@ def test_an_unknown_fault_is_a_usage_error_that_names_the_known_ones():
 
 
 @pytest.mark.parametrize("flags, said", [
-    (("--model", "none", "--model-repository", DEMO_MODELS), "no model 'none'"),
+    (("--model", "none", "--model-repository", DEMO_MODELS), "unknown model 'none'"),
     (("--model", "fashion"), "--model-repository or --url"),
     ((*FASHION[1:], "--url", "http://127.0.0.1:1"), "--model-repository or --url"),
     ((*FASHION[1:], "--yes"), "--yes go with --url"),

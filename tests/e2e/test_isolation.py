@@ -53,12 +53,17 @@ def back_at_level_0(server):
          lambda: server.ladder("fashion")["current_level"] == 0)
 
 
-def is_alive(pid):
+def state_of(pid):
+    """One letter of proc(5); none: it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return stat.read().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
-        return False
+        return None
+
+
+def is_alive(pid):
+    return state_of(pid) not in (None, "Z")
 
 
 class Load:
@@ -134,6 +139,7 @@ def test_a_worker_that_hangs_is_killed_and_the_next_level_answers(server):
     pid = worker(server)["pid"]
     assert ask(server).parameters["level"] == 0
     os.kill(pid, signal.SIGSTOP)
+    poll("the worker to have stopped", 10, lambda: state_of(pid) == "T")
     answer = ask(server)
     assert answer.status == 200 and answer.parameters["level"] == 1
     assert answer.parameters["latency_ms"] < 2500  # its limit, one second, and a run
@@ -154,13 +160,21 @@ def test_a_level_that_cannot_be_loaded_joins_once_it_can(start, tmp_path):
     original = DEMO_MODELS / "fashion" / "1" / "model.onnx"
     (folder / "1" / "model.onnx").symlink_to(original)
     (folder / "gradus.yaml").write_text(LADDER.replace("model.onnx", "late.onnx", 1))
-    server = start(tmp_path / "models", "--providers", "cpu")
-    server.wait_loaded("fashion")
+    never = tmp_path / "models" / "never"
+    never.mkdir()
+    (never / "1").symlink_to(DEMO_MODELS / "fashion" / "1")
+    (never / "gradus.yaml").write_text(
+        LADDER.replace("[CPUExecutionProvider]", "[MIGraphXExecutionProvider]", 1))
+    server = start(tmp_path / "models")
+    server.wait_loaded("fashion", "never")
+    assert server.levels("never")[0]["reason"].endswith(
+        "not in this ONNX Runtime; not tried again before the model is loaded anew")
     assert ask(server).parameters["level"] == 1
     assert "late.onnx" in server.levels("fashion")[0]["reason"]
     poll("the worker without work to end", 10, lambda: worker(server)["pid"] is None)
     (folder / "1" / "late.onnx").symlink_to(original)
     poll("level 0 to answer", 30, lambda: ask(server).parameters["level"] == 0)
+    assert server.levels("never")[0]["worker"]["restarts"] == 0, "each try has a fresh one"
 
 
 def test_a_large_body_is_read_where_it_arrived(server):

@@ -205,9 +205,9 @@ std::string endpoint(const config::GrpcConfig& config) {
 
 class GrpcServer::Running {
  public:
-  Running(serving::Engine& engine, const Clock& clock, const std::string& version,
-          std::shared_ptr<Control> control, std::uint64_t most_shared)
-      : context_{engine, clock, std::move(control), most_shared},
+  Running(serving::Engine& engine, const Clock& clock, worker::SharedPool& pool,
+          const std::string& version, std::shared_ptr<Control> control, std::uint64_t most_shared)
+      : context_{engine, clock, pool, std::move(control), most_shared},
         service_(context_, version),
         gate_(
             room_for_grpc(), [this](int listener, int connection) { admit(listener, connection); },
@@ -297,17 +297,20 @@ class GrpcServer::Running {
 };
 
 GrpcServer::GrpcServer(const config::GrpcConfig& config, serving::Engine& engine,
-                       const Clock& clock, std::string version, std::shared_ptr<Control> control)
+                       const Clock& clock, worker::SharedPool& pool, std::string version,
+                       std::shared_ptr<Control> control)
     : config_(config),
       engine_(engine),
       clock_(clock),
+      pool_(pool),
       version_(std::move(version)),
       control_(std::move(control)) {}
 
 GrpcServer::~GrpcServer() = default;
 
 Result<std::uint16_t> GrpcServer::start() {
-  running_ = std::make_unique<Running>(engine_, clock_, version_, control_, config_.max_input_size);
+  running_ =
+      std::make_unique<Running>(engine_, clock_, pool_, version_, control_, config_.max_input_size);
   return running_->start(config_);
 }
 

@@ -11,17 +11,18 @@
 #include "base/result.h"
 #include "config/server_config.h"
 #include "serving/engine.h"
+#include "worker/shared_pool.h"
 
 namespace gradus::api {
 
 class GrpcServer {
  public:
   /// @param engine borrowed until stop() has returned
-  /// @param clock borrowed; the engine's
+  /// @param clock borrowed; the engine's @param pool borrowed; where tensors come in
   /// @param version what ServerMetadata shows
   /// @param control what clients may set, and whether they may
   GrpcServer(const config::GrpcConfig& config, serving::Engine& engine, const Clock& clock,
-             std::string version, std::shared_ptr<Control> control);
+             worker::SharedPool& pool, std::string version, std::shared_ptr<Control> control);
   ~GrpcServer();  // stop() with no time left
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
@@ -45,6 +46,7 @@ class GrpcServer {
   const config::GrpcConfig config_;
   serving::Engine& engine_;
   const Clock& clock_;
+  worker::SharedPool& pool_;
   const std::string version_;
   const std::shared_ptr<Control> control_;
   std::unique_ptr<Running> running_;  // null: not started, or stopped

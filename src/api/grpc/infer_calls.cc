@@ -70,18 +70,19 @@ struct Received {
 Received read(const InferContext& context, ByteBuffer& bytes) {
   Received received;
   try {
-    auto message = std::make_shared<inference::ModelInferRequest>();
+    InferMessage came;
     grpc::ProtoBufferReader reader(&bytes);
-    const bool whole = reader.status().ok() && message->ParseFromZeroCopyStream(&reader);
+    const auto whole = read_message(reader, bytes.Length(), context.pool, came);
     bytes.Clear();
-    received.model = message->model_name();
-    received.version = message->model_version();
-    received.id = message->id();
+    received.model = came.message->model_name();
+    received.version = came.message->model_version();
+    received.id = came.message->id();
     received.trace = context.control->tracer->sample(received.model);
     received.decoded =
-        whole ? decode_message(std::move(message),
-                               {context.control->shared_memory.get(), context.most_shared})
-              : fail(Code::kInvalid, "the message is no ModelInferRequest");
+        whole ? decode_message(std::move(came.message),
+                               {context.control->shared_memory.get(), context.most_shared},
+                               std::move(came.raw))
+              : tl::unexpected(whole.error());
     if (received.decoded) {
       auto known =
           look_up_model(context.engine, received.decoded->request, received.decoded->wishes);

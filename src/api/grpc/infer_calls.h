@@ -9,6 +9,7 @@
 #include "api/control/control.h"
 #include "base/clock.h"
 #include "serving/engine.h"
+#include "worker/shared_pool.h"
 
 namespace grpc {
 class ByteBuffer;
@@ -24,6 +25,7 @@ namespace gradus::api {
 struct InferContext {
   serving::Engine& engine;
   const Clock& clock;
+  worker::SharedPool& pool;  // of the tensors that come in
   const std::shared_ptr<Control> control;
   const std::uint64_t most_shared = 0;    // bytes of one request's inputs in shared memory
   std::atomic<std::size_t> under_way{0};  // requests that are not answered yet

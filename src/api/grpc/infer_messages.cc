@@ -229,16 +229,16 @@ class TypedInput {
   Kept& kept_;
 };
 
-std::span<const std::byte> aligned(const std::string& raw, DType dtype, Kept& kept) {
-  const auto bytes = std::as_bytes(std::span(raw));
+std::span<const std::byte> aligned(std::span<const std::byte> bytes, DType dtype, Kept& kept) {
   const std::size_t alignment = std::max<std::size_t>(1, element_size(dtype));
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == 0) return bytes;
   return kept.copy({bytes.begin(), bytes.end()});
 }
 
-/// @param raw its data; null: it is in `contents`
+/// @param raw its data; nothing: it is in `contents`
 /// @param place of a tensor in shared memory
-Result<TensorView> read_tensor(const Message::InferInputTensor& input, const std::string* raw,
+Result<TensorView> read_tensor(const Message::InferInputTensor& input,
+                               std::optional<std::span<const std::byte>> raw,
                                const RegionName& place, SharedInputs& shared, Kept& kept) {
   TensorView tensor;
   const auto dtype = parse_dtype(input.datatype());
@@ -262,7 +262,7 @@ Result<TensorView> read_tensor(const Message::InferInputTensor& input, const std
     kept.copies.push_back(std::move(read->owner));
     return tensor;
   }
-  if (raw != nullptr) {
+  if (raw) {
     tensor.data = aligned(*raw, *dtype, kept);
   } else {
     const auto data = TypedInput(input.contents(), *dtype, kept).read();
@@ -273,11 +273,11 @@ Result<TensorView> read_tensor(const Message::InferInputTensor& input, const std
   return tensor;
 }
 
-Result<void> read_inputs(const Message& message, SharedInputs shared, Kept& kept,
-                         std::vector<NamedView>& inputs) {
-  const int raw = message.raw_input_contents_size();
+Result<void> read_inputs(const Message& message, std::span<const std::span<const std::byte>> raws,
+                         SharedInputs shared, Kept& kept, std::vector<NamedView>& inputs) {
+  const std::size_t raw = raws.size();
   std::vector<RegionName> places;
-  int in_message = 0;  // of raw_input_contents those in shared memory have no entry
+  std::size_t in_message = 0;  // of raw_input_contents those in shared memory have no entry
   for (int i = 0; i < message.inputs_size(); ++i) {
     const auto& input = message.inputs(i);
     if (input.name().empty()) return refuse("inputs[" + std::to_string(i) + "]: 'name' is empty");
@@ -297,12 +297,12 @@ Result<void> read_inputs(const Message& message, SharedInputs shared, Kept& kept
     return refuse("raw_input_contents has " + std::to_string(raw) + " entries for " +
                   std::to_string(in_message) + " inputs; expected one for each");
   }
-  int next = 0;
+  std::size_t next = 0;
   for (int i = 0; i < message.inputs_size(); ++i) {
     const auto& input = message.inputs(i);
     const RegionName& place = places[static_cast<std::size_t>(i)];
     const bool is_raw = raw > 0 && !place.any();
-    auto tensor = read_tensor(input, is_raw ? &message.raw_input_contents(next++) : nullptr, place,
+    auto tensor = read_tensor(input, is_raw ? std::optional(raws[next++]) : std::nullopt, place,
                               shared, kept);
     if (!tensor) {
       return fail(tensor.error().code,
@@ -350,7 +350,7 @@ Result<void> read_outputs(const Message& message, const SharedMemory* memory,
 }  // namespace
 
 Result<DecodedMessage> decode_message(std::shared_ptr<const inference::ModelInferRequest> message,
-                                      const SharedInputs& shared) {
+                                      const SharedInputs& shared, std::vector<Segment> raw) {
   DecodedMessage decoded;
   serving::Request& request = decoded.request;
   request.model = message->model_name();
@@ -360,7 +360,15 @@ Result<DecodedMessage> decode_message(std::shared_ptr<const inference::ModelInfe
     return tl::unexpected(read.error());
   }
   auto kept = std::make_shared<Kept>();
-  if (auto read = read_inputs(*message, shared, *kept, request.inputs); !read) {
+  std::vector<std::span<const std::byte>> raws;
+  for (const std::string& text : message->raw_input_contents()) {
+    raws.push_back(std::as_bytes(std::span(text)));
+  }
+  for (Segment& each : raw) {
+    raws.push_back(each.bytes);
+    kept->copies.push_back(std::move(each.owner));
+  }
+  if (auto read = read_inputs(*message, raws, shared, *kept, request.inputs); !read) {
     return tl::unexpected(read.error());
   }
   if (auto read = read_outputs(*message, shared.memory, decoded); !read) {

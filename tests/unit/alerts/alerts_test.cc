@@ -27,7 +27,13 @@ constexpr WallTime kWall{1'700'000'000s};  // 2023-11-14T22:13:20Z
 constexpr const char* kWho = "host:8000";
 
 Event urgent(State state, WallTime at = kWall) {
-  return {.kind = Kind::kUrgent, .state = state, .model = "m", .level = 3, .text = "t", .at = at};
+  return {.kind = Kind::kUrgent,
+          .state = state,
+          .model = "m",
+          .version = "2",
+          .level = 3,
+          .text = "t",
+          .at = at};
 }
 
 Event moved(std::optional<int> to) {
@@ -44,8 +50,8 @@ Event moved(std::optional<int> to) {
 TEST(WebhookJson, HasWhatTheEventHas) {
   EXPECT_EQ(webhook_json(urgent(State::kBegun), kWho, "id-1"),
             R"({"id":"id-1","event":"urgent","state":"begun","severity":"critical",)"
-            R"("time":"2023-11-14T22:13:20.000000Z","instance":"host:8000","model":"m","level":3,)"
-            R"("text":"t"})");
+            R"("time":"2023-11-14T22:13:20.000000Z","instance":"host:8000","model":"m",)"
+            R"("version":"2","level":3,"text":"t"})");
   EXPECT_THAT(webhook_json(moved({}), kWho, "id-2"),
               HasSubstr(R"("model":"m\"","from":0,"to":null,"cause":"hard_loss","text":"moves")"));
   const Event better{.kind = Kind::kDegraded, .state = State::kEnded, .model = "m"};
@@ -94,7 +100,7 @@ TEST(AlertBoard, SendsAgainWhatFiresBeforeAlertmanagerForgetsIt) {
   board.add(urgent(State::kBegun), kStart);
   EXPECT_EQ(board.take(kStart, kWall, kWho),
             R"([{"labels":{"alertname":"GradusUrgent","severity":"critical","model":"m",)"
-            R"("level":"3","instance":"host:8000"},"annotations":{"summary":)"
+            R"("version":"2","level":"3","instance":"host:8000"},"annotations":{"summary":)"
             R"("model 'm': the last level answers: minimum service","description":"t"},)"
             R"("startsAt":"2023-11-14T22:13:20.000000Z","endsAt":"2023-11-14T22:17:20.000000Z"}])");
   board.delivered(kStart);
@@ -121,6 +127,23 @@ TEST(AlertBoard, SendsTheEndUntilItIsTakenAndThenNoMore) {
   board.delivered(kStart + 7s);
   EXPECT_EQ(board.due(), TimePoint::max());
   EXPECT_EQ(board.counters().sent, 2U);
+}
+
+TEST(AlertBoard, TheEndOfOneVersionLeavesAnotherFiring) {
+  AlertBoard board(60s, 10);
+  Event other = urgent(State::kBegun);
+  other.version = "1";
+  board.add(urgent(State::kBegun), kStart);
+  board.add(other, kStart);
+  ASSERT_TRUE(board.take(kStart, kWall, kWho));
+  board.delivered(kStart);
+  other.state = State::kEnded;
+  board.add(other, kStart + 1s);
+  EXPECT_THAT(board.take(kStart + 1s, kWall + 1s, kWho).value_or(""),
+              AllOf(HasSubstr("\"version\":\"1\""), Not(HasSubstr("\"version\":\"2\""))));
+  board.delivered(kStart + 1s);
+  EXPECT_THAT(board.take(kStart + 60s, kWall + 60s, kWho).value_or(""),
+              HasSubstr("\"version\":\"2\""));
 }
 
 TEST(AlertBoard, IsBoundedAndTellsHowThingsStandNow) {

@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include "serving/lane.h"
 #include "support/fake_backend.h"
 
 namespace gradus::serving {
@@ -65,7 +66,29 @@ TEST_F(DeviceGroupTest, FailsAtOnceWhenNoneLives) {
   EXPECT_EQ(roster_->set_living(1, false), 0U);
   const auto result = run(*both);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, Code::kUnavailable);
+  EXPECT_EQ(result.error().code, Code::kNotFound);
+}
+
+TEST_F(DeviceGroupTest, ARunThatMeetsADeviceWhoseLossIsNotKnownYetGoesToAnother) {
+  const auto both = group();
+  devices_[0]->before = [] { return Result<void>(fail(Code::kNotFound, "worker 7 is gone")); };
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(run(*both));
+  EXPECT_EQ(devices_[1]->runs, 4);
+  devices_[1]->before = devices_[0]->before;
+  EXPECT_EQ(run(*both).error().code, Code::kNotFound) << "each is asked once";
+}
+
+TEST_F(DeviceGroupTest, TheLaneRunsAsManyAsTheLivingDevicesMay) {
+  const auto both = group();
+  const auto lane = std::make_shared<Lane>("run-m", 2, steady_clock());
+  roster_->set_living(0, false);
+  roster_->follow(lane);
+  EXPECT_EQ(lane->allowed(), 1U);
+  roster_->set_living(0, true);
+  EXPECT_EQ(lane->allowed(), 2U);
+  roster_->set_living(0, false);
+  roster_->set_living(1, false);
+  EXPECT_EQ(lane->allowed(), 1U) << "what waits must go on to fail";
 }
 
 TEST_F(DeviceGroupTest, NeverUsesADeviceThatCouldNotLoadTheLevel) {

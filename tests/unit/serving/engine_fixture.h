@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,6 +63,9 @@ class EngineTest : public ::testing::Test {
       if (spec.file.filename() != level.file) continue;
       const auto reason = load_errors_.find(level.level);
       if (reason != load_errors_.end()) return fail(Code::kUnavailable, reason->second);
+      if (!spec.device_ids.empty() && missing_devices_.contains(spec.device_ids[0])) {
+        return fail(Code::kUnavailable, "no such device");
+      }
       runtime::Loaded loaded;
       loaded.backend = std::make_unique<support::FakeBackend>(levels_[level.level]);
       loaded.provider_used = level.providers[0].name;
@@ -104,6 +108,7 @@ class EngineTest : public ::testing::Test {
 
   std::map<int, std::shared_ptr<support::FakeLevel>> levels_;
   std::map<int, std::string> load_errors_;
+  std::set<int> missing_devices_;
   config::ModelConfig config_;
   worker::SharedPool pool_{{.shared = false}};
   std::unique_ptr<LadderEngine> engine_;  // last: its threads use the rest

@@ -68,6 +68,24 @@ TEST_F(LadderEngineTest, FailuresInARowMoveTheLadderAndLaterRequestsSkipTheLevel
   EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"current_level\":1"));
 }
 
+TEST_F(LadderEngineTest, AWorkerThatIsGoneIsALossToBeToldAndNoFailureOfTheRunsThatMeetIt) {
+  start_and_load();
+  levels_[0]->before = [] { return Result<void>(fail(Code::kNotFound, "worker 7 is gone")); };
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(infer()->origin.level, 1);
+  const std::string ladder = *engine_->ladder_json("m", "");
+  EXPECT_THAT(ladder, HasSubstr("\"current_level\":0"));
+  EXPECT_THAT(ladder, testing::Not(HasSubstr("\"breaker\":\"open\"")));
+  EXPECT_THAT(ladder, HasSubstr("\"failed\":0"));
+}
+
+TEST_F(LadderEngineTest, ADeviceOfTwoThatDiesWithItsRunsIsNoFailureOfTheLevel) {
+  config_.levels[0].device_ids = {0, 1};
+  start_and_load();
+  levels_[0]->before = [] { return Result<void>(fail(Code::kWorkerLost, "signal 9")); };
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(infer()->origin.level, 1);
+  EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"current_level\":0"));
+}
+
 TEST_F(LadderEngineTest, ALevelComesBackHoweverSlowlyItWarmedUp) {
   config_.levels[0].target_p99 = 20ms;
   config_.levels[0].max_batch_size = 1;

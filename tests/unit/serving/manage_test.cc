@@ -176,7 +176,76 @@ TEST_F(ManageTest, AVersionThatCannotBeLoadedChangesNothing) {
   write("m/gradus.yaml", "levels: 7\n");
   EXPECT_THAT(load_and_wait(), HasSubstr("levels = 7"));
   EXPECT_EQ(answer(), "21 by version 2");
+  EXPECT_THAT(index(), ElementsAre(HasSubstr("m 2 READY: as before: the last load failed: ")));
+  write("m/gradus.yaml", "");
+  EXPECT_EQ(load_and_wait(), "loaded");
   EXPECT_THAT(index(), ElementsAre("m 2 READY"));
+}
+
+TEST_F(ManageTest, WhatWouldBeAStepDownIsNotTaken) {
+  write("m/1/model.onnx", "5");
+  write("m/1/model.int8.onnx", "50");
+  write("m/gradus.yaml", "default_levels: {cpu-int8: {keep: always}}\n");
+  server_.load_models = {"m"};
+  start();
+  EXPECT_EQ(answer(), "15 by version 1");
+  write("m/1/model.onnx", "nothing");
+  EXPECT_THAT(load_and_wait(), HasSubstr("it answers from level 2, what is served from level 1"));
+  EXPECT_EQ(answer(), "15 by version 1");
+  write("m/gradus.yaml",
+        "levels:\n  - {level: 2, name: only, file: model.int8.onnx, providers: cpu}\n");
+  EXPECT_EQ(load_and_wait(), "loaded") << "its own ladder wants no more";
+  EXPECT_EQ(answer(), "150 by version 1");
+}
+
+TEST_F(ManageTest, LoadsWaitForEachOther) {
+  write("m/1/model.onnx", "5");
+  Gate gate;
+  held_["5"] = gate.wait();
+  start();
+  auto first = ask_load();
+  wait_for([&] { return waiting_ == 1; });
+  write("m/gradus.yaml", "levels: 7\n");
+  auto faulty = ask_load();
+  gate.open();
+  EXPECT_TRUE(first.get());
+  EXPECT_THAT(faulty.get().error().message, HasSubstr("levels = 7"));
+  write("m/gradus.yaml", "");
+  EXPECT_EQ(load_and_wait(), "loaded") << "nothing is in its way";
+}
+
+TEST_F(ManageTest, OfLoadsThatWaitTheLatestAnswersForAll) {
+  write("m/1/model.onnx", "5");
+  Gate gate;
+  held_["5"] = gate.wait();
+  start();
+  auto first = ask_load();
+  wait_for([&] { return waiting_ == 1; });
+  write("m/1/model.onnx", "6");
+  auto second = ask_load({"m", "{}", {{"1/model.onnx", "nothing"}}});
+  auto third = ask_load();
+  gate.open();
+  EXPECT_TRUE(first.get());
+  (void)second.get();
+  EXPECT_TRUE(third.get());
+  EXPECT_EQ(answer(), "18 by version 1");
+}
+
+TEST_F(ManageTest, ADrainAnswersLoads) {
+  write("m/1/model.onnx", "5");
+  write("m/2/model.onnx", "7");
+  server_.load_models = {"m"};
+  start();
+  Gate gate;
+  held_["9"] = gate.wait();
+  write("m/3/model.onnx", "9");
+  auto under_way = ask_load();
+  wait_for([&] { return waiting_ == 1; });
+  engine_->begin_drain();
+  EXPECT_EQ(under_way.get().error().message, "the server is stopping");
+  EXPECT_EQ(load_and_wait(), "the server is stopping");
+  EXPECT_EQ(answer(), "21 by version 2");
+  gate.open();
 }
 
 TEST_F(ManageTest, ALoadAnewKeepsWhatAnOperatorSaid) {

@@ -48,7 +48,7 @@ class Operator : public testing::Test {
   }
 
   support::ManualClock clock_;
-  LadderDriver driver_{"m", three_levels(), clock_};
+  LadderDriver driver_{"m", "1", three_levels(), clock_};
 };
 
 TEST_F(Operator, PinsUntilTheTimeIsOver) {

@@ -56,6 +56,26 @@ class SchedulingTest : public EngineTest {
   std::size_t loaded_ = 0;  // runs before the first request
 };
 
+TEST_F(SchedulingTest, WhatADeviceThatIsNotThereWouldRunWaitsInTheQueue) {
+  config::LevelConfig level = level_config(1, "gpu", "CUDAExecutionProvider");
+  level.device_ids = {0, 1};
+  config_.levels = {level};
+  for (const bool missing : {true, false}) {
+    missing_devices_ = missing ? std::set{1} : std::set<int>{};
+    levels_[1]->before = [] { return Result<void>(); };
+    start_and_load();
+    Gate gate;
+    auto first = hold(gate);
+    auto second = send(request());
+    const std::string seen =
+        missing ? "\"waiting\":1,\"running\":1," : "\"waiting\":0,\"running\":2,";
+    wait_for([&] { return engine_->ladder_json("m", "")->find(seen) != std::string::npos; });
+    gate.open();
+    EXPECT_TRUE(first.get());
+    EXPECT_TRUE(second.get());
+  }
+}
+
 TEST_F(SchedulingTest, TakesOneThatRunsAndAsManyAsMayWaitAndRefusesTheNextEveryTime) {
   one_level(1, 4);
   for (int round = 0; round < 20; ++round) {

@@ -40,11 +40,15 @@ class ModelWatchTest : public ::testing::Test {
   // `level_lost+0`, `urgent-2`: kind, begun or ended, level if any.
   std::vector<std::string> look(Duration later = 200ms) {
     now_ += later;
+    return names(watch_.look(standing_, now_));
+  }
+
+  std::vector<std::string> names(const std::vector<Event>& events) {
     std::vector<std::string> told;
-    for (const Event& event : watch_.look(standing_, now_)) {
+    for (const Event& event : events) {
       constexpr const char* kNames[] = {"transition", "unserved",   "urgent",    "degraded",
                                         "saturated",  "level_lost", "crash_loop"};
-      EXPECT_EQ(event.model, "m");
+      EXPECT_EQ(event.model + event.version, "m1");
       text_ = event.text;
       if (!event.reason.empty()) reason_ = event.reason;
       told.push_back(std::string(kNames[static_cast<int>(event.kind)]) +
@@ -60,7 +64,7 @@ class ModelWatchTest : public ::testing::Test {
     standing_.urgent = urgent;
   }
 
-  ModelWatch watch_{"m", three_levels()};
+  ModelWatch watch_{"m", "1", three_levels()};
   Standing standing_;
   TimePoint now_{1h};
   std::string text_, reason_;  // of the last event; of the last that had one
@@ -136,6 +140,26 @@ TEST_F(ModelWatchTest, NoLevelAtAllIsToldApart) {
   EXPECT_THAT(look(), ElementsAre("unserved+", "degraded+"));
   stand(1);
   EXPECT_THAT(look(), ElementsAre("unserved-"));
+}
+
+TEST_F(ModelWatchTest, WhatLastsGoesOnWhenTheModelIsLoadedAnewAndEndsWhenItLeaves) {
+  standing_.levels[0] = {0, Condition::kUnavailable, "no device", 1};
+  standing_.levels[2] = {2, Condition::kUnavailable, "no file", 1};
+  stand(1);
+  EXPECT_THAT(look(), ElementsAre("level_lost+0", "level_lost+2", "degraded+"));
+  config::ModelConfig two_levels = three_levels();
+  two_levels.levels.pop_back();
+  ModelWatch anew("m", "1", two_levels);
+  ASSERT_TRUE(anew.same_as(watch_));
+  EXPECT_FALSE(anew.same_as(ModelWatch("m", "2", two_levels)));
+  EXPECT_THAT(names(anew.succeed(watch_)), ElementsAre("level_lost-2")) << "there is none any more";
+  EXPECT_THAT(watch_.end(), IsEmpty());
+  standing_.levels.pop_back();
+  EXPECT_THAT(names(anew.look(standing_, now_)), IsEmpty());
+  stand({});
+  EXPECT_THAT(names(anew.look(standing_, now_)), ElementsAre("unserved+"));
+  EXPECT_THAT(names(anew.end()), ElementsAre("level_lost-0", "unserved-", "degraded-"));
+  EXPECT_EQ(text_, "model 'm' is not served as version 1 any more");
 }
 
 TEST(WorkersWatch, ACrashLoopLastsUntilTheWorkerRuns) {

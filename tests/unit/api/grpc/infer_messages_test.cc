@@ -1,6 +1,7 @@
 #include "api/grpc/infer_messages.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <grpc_service.pb.h>
 #include <gtest/gtest.h>
 
@@ -113,6 +114,54 @@ TEST(DecodeMessage, RawContentsAreViewedWhereTheyLie) {
   EXPECT_FALSE(kept.expired());
   decoded = {};
   EXPECT_TRUE(kept.expired());
+}
+
+// Reads a message that comes in pieces of 7 bytes.
+Result<void> read_bytes(const std::string& bytes, InferMessage& to) {
+  worker::SharedPool pool({.shared = false});
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()), 7);
+  return read_message(stream, bytes.size(), pool, to);
+}
+
+TEST(ReadMessage, RawTensorsComeBesideTheMessageAndTheRestInIt) {
+  ModelInferRequest sent;
+  sent.set_model_name("m");
+  add_input(sent, "typed", "INT32", 2).mutable_contents()->add_int_contents(-5);
+  add_input(sent, "x", "UINT8", 100'000);
+  add_input(sent, "none", "FP32", 0);
+  sent.add_outputs()->set_name("y");
+  (*sent.mutable_parameters())["priority"].set_int64_param(3);
+  sent.add_raw_input_contents(std::string(100'000, 'x'));
+  sent.add_raw_input_contents("");
+  ModelInferRequest later;  // its fields come behind the tensors
+  later.set_id("7");
+  InferMessage came;
+  ASSERT_TRUE(read_bytes(sent.SerializeAsString() + later.SerializeAsString(), came));
+  ASSERT_EQ(came.raw.size(), 2);
+  EXPECT_EQ(text_of(came.raw[0].bytes), std::string(100'000, 'x'));
+  EXPECT_EQ(came.raw[1].bytes.size(), 0);
+  sent.clear_raw_input_contents();
+  sent.set_id("7");
+  EXPECT_EQ(came.message->DebugString(), sent.DebugString());
+}
+
+TEST(ReadMessage, WhatIsCutOffIsNoMessageButItsNameIsRead) {
+  ModelInferRequest sent;
+  sent.set_model_name("m");
+  add_input(sent, "x", "UINT8", 20);
+  sent.add_raw_input_contents(std::string(20, 'x'));
+  const std::string bytes = sent.SerializeAsString();
+  const std::size_t between_fields = bytes.size() - 22;
+  for (std::size_t size = 4; size < bytes.size(); ++size) {
+    if (size == between_fields) continue;
+    InferMessage came;
+    const auto read = read_bytes(bytes.substr(0, size), came);
+    EXPECT_EQ(came.message->model_name(), "m") << size;
+    ASSERT_FALSE(read) << size;
+    EXPECT_EQ(read.error().code, Code::kInvalid);
+  }
+  InferMessage came;
+  EXPECT_FALSE(read_bytes("\x3a\xff\xff\xff\xff\x07", came));  // a tensor of 2 GiB, it says
 }
 
 TEST(DecodeMessage, RawAndTypedContentsDoNotMix) {
