@@ -20,7 +20,7 @@ constexpr Duration kLongestRetry = 5min;
 // One GPU level after the other: drivers compile on all cores. But a hung one, which is given ten
 // minutes, must not hold up all others for as long.
 constexpr int kGpuLoaders = 3;
-constexpr Duration kGpuTurn = 30s;
+constexpr Duration kGpuTurn = 10s;
 
 std::uintmax_t file_size(const Model& model, const LevelSlot& slot) {
   std::error_code ignored;

@@ -255,69 +255,63 @@ void Supervisor::come_up() {
   for (const Seat& seat : waiting) {
     if (worker->check_death()) return;
     const auto loaded = reload(worker, seat);
-    if (!loaded) {
-      failed.emplace_back(seat, loaded.error());
-    } else if (*loaded) {
+    if (loaded) {
       ++back;
+      continue;
     }
+    failed.emplace_back(seat, loaded.error());
   }
-  if (!failed.empty() && back == 0) {
+  const bool fresh_may_help = std::ranges::any_of(
+      failed, [](const auto& one) { return one.second.code != Code::kNotFound; });
+  if (fresh_may_help && back == 0) {
     worker->lose(Loss::Cause::kStart,
                  "was stopped: nothing could be loaded in it: " + failed.front().second.message);
     return;
   }
   for (const auto& [seat, error] : failed) {
     if (!may_succeed_later(seat, error)) continue;
-    missing_.push_back({seat, 1, clock_.now() + backoff(options_.restart, 1, chance())});
+    missing_.push_back({seat, 1, clock_.now() + backoff(options_.restart, 1, chance()),
+                        error.code == Code::kNotFound});
   }
   set_state(WorkerState::kRunning);
   changed_.notify_all();
 }
 
-Result<bool> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat) {
+Result<void> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Seat& seat) {
   const auto session = seat.session.lock();
-  if (session == nullptr) return false;
-  const auto failed = [&](const std::string& why) {
+  if (session == nullptr) return {};
+  const auto failed = [&](const std::string& why, Code code = Code::kUnavailable) {
     session->unload();  // where it came so far that something is loaded
     session->detach(why);
     log::warning("not loaded again: " + why, {{"file", session->spec().file.string()}});
-    return fail(Code::kUnavailable, why);
-  };
-  const auto is_another = [&](const Error& error) -> Result<bool> {
-    const auto told = failed(error.message);
-    if (error.code != Code::kNotFound) return told;
-    give_up(session);
-    seat.hooks.lost({Loss::Cause::kStart, error.message});
-    return false;
+    return fail(code, why);
   };
   const std::filesystem::path& file = session->spec().file;
-  if (const auto same = check_unchanged(file, seat.file); !same) return is_another(same.error());
+  if (const auto same = check_unchanged(file, seat.file); !same) {
+    return failed(same.error().message, same.error().code);
+  }
   const auto loaded = worker->load(session->spec(), options_.load_limit);
   if (!loaded) return failed(loaded.error().message);
   const auto same = check_unchanged(file, seat.file);  // it may have been replaced meanwhile
   const auto moved = same ? session->move_to(worker, *loaded) : same;
   if (!moved) {
     worker->unload(loaded->id, kRetireLimit);
-    return is_another(moved.error());
+    return failed(moved.error().message, moved.error().code);
   }
   if (const auto probe = runtime::find_sample(*session); !probe) {
     return failed("the probe run failed: " + probe.error().message);
   }
   after_probe(restart_);
   seat.hooks.back();
-  return true;
+  return {};
 }
 
-// Not wanted here any more; whoever holds it hears why from each run.
-void Supervisor::give_up(const std::shared_ptr<IsolatedSession>& session) {
-  const MutexLock lock(mutex_);
-  std::erase_if(seats_, [&](const Seat& seat) {
-    return !seat.session.owner_before(session) && !session.owner_before(seat.session);
-  });
-}
-
-// Where not, its level is told.
+// Where not, or not by itself, its level is told.
 bool Supervisor::may_succeed_later(const Seat& seat, const Error& error) {
+  if (error.code == Code::kNotFound) {
+    seat.hooks.lost({Loss::Cause::kStart, error.message});
+    return true;
+  }
   if (!runtime::is_configuration(error)) return true;
   seat.hooks.lost({Loss::Cause::kStart, error.message + kNotAgain});
   return false;
@@ -332,8 +326,14 @@ void Supervisor::retry_missing(const std::shared_ptr<Worker>& worker) {
   }
   std::erase_if(missing_, [&](Missing& missing) {
     if (clock_.now() < missing.again || worker->loss()) return false;
-    const auto loaded = reload(worker, missing.seat);
-    if (loaded || !may_succeed_later(missing.seat, loaded.error())) return true;
+    const auto session = missing.seat.session.lock();
+    const bool another = missing.file_is_another && session != nullptr &&
+                         !check_unchanged(session->spec().file, missing.seat.file);
+    if (!another) {
+      const auto loaded = reload(worker, missing.seat);
+      if (loaded || !may_succeed_later(missing.seat, loaded.error())) return true;
+      missing.file_is_another = loaded.error().code == Code::kNotFound;
+    }
     missing.again = clock_.now() + backoff(options_.restart, ++missing.failures, chance());
     return false;
   });

@@ -13,8 +13,8 @@
 // A worker that does not die after SIGKILL (it hangs in a driver, uninterruptible) is abandoned: it
 // is counted, looked after until it does, and another takes its place. A level that cannot be
 // loaded again where others can is tried again, with back-off, as long as it is wanted; but for a
-// fault of the configuration (runtime::is_configuration) not in the same worker, and never from a
-// file that is not the one it was first loaded from: it would answer as another model.
+// fault of the configuration (runtime::is_configuration) not in the same worker. One whose file is
+// another than at the first load would answer as another model: it waits until that file is back.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -94,6 +94,7 @@ class Supervisor {
     Seat seat;
     int failures = 1;
     TimePoint again{};
+    bool file_is_another = false;  // only that is looked at
   };
 
   Result<runtime::Loaded> load_in_worker(const runtime::LoadSpec& spec, Duration target,
@@ -101,9 +102,8 @@ class Supervisor {
   void watch();        // the thread
   bool wait_wanted();  // false: stopping
   void come_up();
-  /// @return whether it is back; false: it is not wanted, or was given up
-  Result<bool> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
-  void give_up(const std::shared_ptr<IsolatedSession>& session);
+  /// @return kNotFound: its file is another; kUnavailable: all else
+  Result<void> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
   static bool may_succeed_later(const Seat& seat, const Error& error);
   void run_until_unwanted();             // lost, stopping, or nobody's
   void tell_unanswered(Worker& worker);  // a ping

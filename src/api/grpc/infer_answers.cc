@@ -26,7 +26,8 @@ std::size_t varint_size(std::uint64_t value) {
 std::size_t field_size(std::size_t size) { return 1 + varint_size(size) + size; }
 
 // Fields in protobuf's wire format. The answer's head is written here: a message of maps and
-// strings that is filled to be serialised once costs a small model's request as much as its run.
+// strings that is filled to be serialised once costs a small model's request nearly as much as its
+// run.
 class Fields {
  public:
   // A field of type bytes, string or message: its tag, its length; its bytes follow.

@@ -16,6 +16,11 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 using Message = inference::ModelInferRequest;
 
+// Of inputs, and of raw contents: an empty one takes two bytes to send and hundreds to keep.
+constexpr int kMostTensors = 4096;
+// Bytes of all else together, for the same reason: names, parameters, outputs that are asked for.
+constexpr std::size_t kMostOthers = 1 << 20;
+
 constexpr std::uint32_t tag_of(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 }
@@ -27,6 +32,10 @@ bool read_size(CodedInputStream& input, int& size) {
 
 tl::unexpected<Error> no_message() {
   return fail(Code::kInvalid, "the message is no ModelInferRequest");
+}
+
+tl::unexpected<Error> too_many(const std::string& what, std::size_t most) {
+  return fail(Code::kInvalid, "the request has more than " + std::to_string(most) + " " + what);
 }
 
 Result<void> read_tensor(CodedInputStream& input, worker::SharedPool& pool,
@@ -62,12 +71,18 @@ Result<void> read_fields(CodedInputStream& input, worker::SharedPool& pool, Infe
   google::protobuf::io::StringOutputStream text(&others);
   google::protobuf::io::CodedOutputStream output(&text);
   while (const std::uint32_t tag = input.ReadTag()) {
+    if (to.raw.size() > kMostTensors || to.message->inputs_size() > kMostTensors) {
+      return too_many("inputs", kMostTensors);
+    }
     if (tag == tag_of(Message::kRawInputContentsFieldNumber)) {
       if (auto read = read_tensor(input, pool, to.raw); !read) return read;
     } else if (tag == tag_of(Message::kInputsFieldNumber)) {
       if (!read_input(input, *to.message)) return no_message();
     } else if (!WireFormatLite::SkipField(&input, tag, &output)) {
       return no_message();
+    }
+    if (output.ByteCount() > static_cast<int>(kMostOthers)) {
+      return too_many("bytes of names, parameters and outputs", kMostOthers);
     }
   }
   return input.ConsumedEntireMessage() ? Result<void>{} : no_message();

@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "serving/prober.h"
+#include "support/manual_clock.h"
 #include "worker/supervisor.h"
 
 namespace gradus::serving {
@@ -28,6 +34,15 @@ config::ModelConfig three_levels() {
   return config;
 }
 
+// `level_lost+0`, `urgent-2`: kind, begun or ended, level if any.
+std::string name_of(const Event& event) {
+  constexpr const char* kNames[] = {"transition", "unserved",   "urgent",    "degraded",
+                                    "saturated",  "level_lost", "crash_loop"};
+  return std::string(kNames[static_cast<int>(event.kind)]) +
+         (event.state == State::kBegun ? "+" : "-") +
+         (event.level ? std::to_string(*event.level) : "");
+}
+
 class ModelWatchTest : public ::testing::Test {
  protected:
   ModelWatchTest() {
@@ -37,7 +52,6 @@ class ModelWatchTest : public ::testing::Test {
     EXPECT_THAT(look(), IsEmpty());
   }
 
-  // `level_lost+0`, `urgent-2`: kind, begun or ended, level if any.
   std::vector<std::string> look(Duration later = 200ms) {
     now_ += later;
     return names(watch_.look(standing_, now_));
@@ -46,14 +60,10 @@ class ModelWatchTest : public ::testing::Test {
   std::vector<std::string> names(const std::vector<Event>& events) {
     std::vector<std::string> told;
     for (const Event& event : events) {
-      constexpr const char* kNames[] = {"transition", "unserved",   "urgent",    "degraded",
-                                        "saturated",  "level_lost", "crash_loop"};
       EXPECT_EQ(event.model + event.version, "m1");
       text_ = event.text;
       if (!event.reason.empty()) reason_ = event.reason;
-      told.push_back(std::string(kNames[static_cast<int>(event.kind)]) +
-                     (event.state == State::kBegun ? "+" : "-") +
-                     (event.level ? std::to_string(*event.level) : ""));
+      told.push_back(name_of(event));
     }
     return told;
   }
@@ -160,6 +170,47 @@ TEST_F(ModelWatchTest, WhatLastsGoesOnWhenTheModelIsLoadedAnewAndEndsWhenItLeave
   EXPECT_THAT(names(anew.look(standing_, now_)), ElementsAre("unserved+"));
   EXPECT_THAT(names(anew.end()), ElementsAre("level_lost-0", "unserved-", "degraded-"));
   EXPECT_EQ(text_, "model 'm' is not served as version 1 any more");
+}
+
+TEST(Prober, AReloadEndsNothingThatLastsAndAVersionThatLeavesOnlyItsOwn) {
+  support::ManualClock clock;
+  const auto degraded = [&](const std::string& version) {
+    auto model = std::make_shared<Model>("m", version, "", three_levels(), clock);
+    model->ladder.level_ready(1);
+    model->ladder.level_ready(2);
+    model->ladder.level_lost(0, "no device");
+    return model;
+  };
+  Mutex mutex;
+  std::vector<std::string> told;
+  Prober prober(clock, nullptr, [&](const Event& event) {
+    const MutexLock lock(mutex);
+    told.push_back(event.version + " " + name_of(event));
+  });
+  const auto wait_for = [&](const std::string& what) {
+    for (const TimePoint limit = steady_clock().now() + 20s; steady_clock().now() < limit;) {
+      std::this_thread::yield();
+      const MutexLock lock(mutex);
+      if (std::ranges::find(told, what) != told.end()) return true;
+    }
+    return false;
+  };
+  const auto one = degraded("1");
+  const auto two = degraded("2");
+  prober.watch(one);
+  prober.watch(two);
+  prober.start();
+  ASSERT_TRUE(wait_for("2 degraded+"));
+  const auto anew = degraded("1");
+  prober.watch(anew);
+  one->leaves = true;
+  two->leaves = true;
+  ASSERT_TRUE(wait_for("2 degraded-"));
+  anew->ladder.level_ready(0);
+  ASSERT_TRUE(wait_for("1 level_lost-0"));
+  const MutexLock lock(mutex);
+  EXPECT_THAT(told, ElementsAre("1 level_lost+0", "1 degraded+", "2 level_lost+0", "2 degraded+",
+                                "2 level_lost-0", "2 degraded-", "1 level_lost-0"));
 }
 
 TEST(WorkersWatch, ACrashLoopLastsUntilTheWorkerRuns) {

@@ -164,6 +164,22 @@ TEST(ReadMessage, WhatIsCutOffIsNoMessageButItsNameIsRead) {
   EXPECT_FALSE(read_bytes("\x3a\xff\xff\xff\xff\x07", came));  // a tensor of 2 GiB, it says
 }
 
+TEST(ReadMessage, RefusesWhatTakesFarMoreToKeepThanToSend) {
+  const auto refusal = [](std::string_view field, int times) {
+    std::string bytes;
+    for (int i = 0; i < times; ++i) bytes += field;
+    InferMessage came;
+    const auto read = read_bytes(bytes, came);
+    return read ? "read" : read.error().message;
+  };
+  using namespace std::string_view_literals;
+  EXPECT_EQ(refusal("\x2a\x00"sv, 4096), "read") << "inputs";
+  EXPECT_EQ(refusal("\x2a\x00"sv, 5000), "the request has more than 4096 inputs");
+  EXPECT_EQ(refusal("\x3a\x00"sv, 5000), "the request has more than 4096 inputs") << "raw";
+  EXPECT_THAT(refusal("\x32\x00"sv, 1 << 20), ::testing::StartsWith("the request has more than"))
+      << "outputs";
+}
+
 TEST(DecodeMessage, RawAndTypedContentsDoNotMix) {
   ModelInferRequest message;
   add_input(message, "x", "FP32", 1);
