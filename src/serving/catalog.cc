@@ -202,7 +202,6 @@ void Catalog::begin(Entry& entry, Waiting load, After& after) {
     if (version.up) {
       leave(entry, found.number, version.coming, after);
       version.coming = std::move(model);
-      version.coming->comes = true;
     } else {
       leave(entry, found.number, version.serving, after);
       version.serving = std::move(model);
@@ -219,7 +218,6 @@ void Catalog::take_over(const std::string& name, Entry& entry, std::uint64_t num
     after.log.emplace_back(false, version_text(name, number) + " was loaded anew");
     leave(entry, number, version.serving, after);
     version.serving = std::exchange(version.coming, nullptr);
-    version.serving->comes = false;
     version.failure.clear();
   } else if (coming.loading == 0) {
     version.failure = why_not_taken(coming, old);

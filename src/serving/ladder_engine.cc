@@ -67,7 +67,7 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, std::optional<Repos
       prober_(clock, workers_.get(), options_.observer),
       catalog_({.make = [this](const auto& folder,
                                const auto& version) { return make(folder, version); },
-                .bring_up = [this](const auto& models) { bring_up(models); },
+                .bring_up = [this](const auto& models) { loaders_.bring_up(models); },
                 .left = [this] { loaders_.drop_left(); }}),
       loaders_(options_.cpus, {load_, workers_.get(), lanes_, options_.queue, memory, clock},
                [this](const auto& model) { catalog_.settle(model); }),
@@ -89,12 +89,8 @@ std::shared_ptr<Model> LadderEngine::make(const ModelFolder& folder, const Model
   auto model = janitor_.adopt(std::make_unique<Model>(folder.name, version.text(), version.files,
                                                       version.config, clock_, options_.observer));
   model->keep = folder.keep;
+  prober_.watch(model);  // before the one that it takes the place of leaves
   return model;
-}
-
-void LadderEngine::bring_up(const Catalog::Models& models) {
-  for (const auto& model : models) prober_.watch(model);
-  loaders_.bring_up(models);
 }
 
 void LadderEngine::begin_drain() {

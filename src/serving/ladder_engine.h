@@ -74,7 +74,6 @@ class LadderEngine final : public Engine {
   Ticket infer(Request request, Done done) override;
 
  private:
-  void bring_up(const Catalog::Models& models);
   std::shared_ptr<Model> make(const ModelFolder& folder, const ModelVersion& version);
 
   const Clock& clock_;

@@ -107,7 +107,6 @@ class Model {
 
   LevelSlot* slot(int level) const;  // null: no such level
 
-  std::atomic<bool> comes{false};    // it does not take requests yet: another one does
   std::atomic<bool> leaves{false};   // nobody finds it any more: no more of it needs to be loaded
   std::shared_ptr<const void> keep;  // its files, where they are not the repository's
   std::atomic<int> loading;          // levels that have neither come up nor failed yet …

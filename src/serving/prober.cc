@@ -117,7 +117,7 @@ void Prober::round() {
       continue;
     }
     probe_levels(model, at->next);
-    if (observer_ && !at->waits && !model->comes) {
+    if (observer_ && !at->waits) {
       tell(at->watch.look(model->ladder.standing(), clock_.now()));
     }
     ++at;

@@ -200,7 +200,8 @@ def test_loads_and_unloads_leak_nothing(start, root):
     poll("as many files and threads as before", 30,
          lambda: server.open_files() <= files and threads() <= tasks)
     grown = at_rest()[0] - rss
-    assert grown < cycles * 50_000 + 4_000_000, f"{grown} bytes more after {cycles} cycles"
+    # Each cycle has two sessions of a model of 2.7 MB; the allocator's own steps are some megabytes.
+    assert grown < cycles * 50_000 + 16_000_000, f"{grown} bytes more after {cycles} cycles"
 
 
 def test_nothing_stalls_while_models_come_and_go(start, root):
