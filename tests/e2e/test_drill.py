@@ -11,9 +11,8 @@ FASHION = ("drill", "--model-repository", DEMO_MODELS, "--model", "fashion")
 SHORT = ("--hold", 1, "--max-hold", 1, "--cooldown", 1, "--breaker", 1, "--restart-backoff", 0.1)
 SHORTER = [0.2 if value == 1 else value for value in SHORT]
 FAULTS = ("kill", "error", "hang", "oom", "nan", "gone")
-OTHERS = ("segv", "alternate", "slow")
-if os.environ.get("GRADUS_LONG"):  # to the server as segv and hang are
-    OTHERS += ("abort", "exit", "spin")
+OTHERS = ("segv", "abort", "exit", "spin", "alternate", "slow")
+LONG = pytest.mark.skipif(not os.environ.get("GRADUS_LONG"), reason="GRADUS_LONG=1 runs it")
 CLASSES = {"kill": ["died"], "error": [None], "hang": ["hung"], "oom": ["out_of_memory"],
            "nan": ["failures"], "gone": ["failures"], "nolib": ["start"], "norestart": ["start"],
            "sticky": ["sticky"], "segv": ["died"], "abort": ["died"], "exit": ["died"],
@@ -46,6 +45,7 @@ def test_a_drill_ends_well(drilled):
     assert all(f"\n{fault} " in table for fault in FAULTS)
 
 
+@LONG
 def test_six_faults_take_less_than_45_seconds(drilled):
     whole = drilled[4]
     if whole["timer_delay_ms"]["max"] > QUIET_MS and whole["took_s"] > SIX_FAULTS_S:
@@ -107,6 +107,7 @@ def test_restarts_that_fail_are_told_and_survived(tmp_path):
     assert entries["norestart"]["back_at_level0_s"] > 1.5 + 1.5
 
 
+@LONG
 def test_other_ways_to_fail_are_survived_too(tmp_path):
     code, table, entries, err, _ = drill(OTHERS, tmp_path / "report.json", SHORTER)
     assert code == 0, table + err
