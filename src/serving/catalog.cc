@@ -30,8 +30,12 @@ bool is_no_worse(const Model& model, const Model& old) {
   return has.current <= had.current || (model.loading == 0 && (!has.degraded || had.degraded));
 }
 
+// Ask this before anything that a level's arrival may change: the last one's comes before it is
+// true.
+bool all_tried(const Model& model) { return model.loading == 0; }
+
 bool has_come_up(const Model& model) {
-  return model.ladder.can_answer() && (model.loading == 0 || model.cpu_loading == 0);
+  return model.cpu_loading == 0 && model.ladder.can_answer();
 }
 
 std::string why_not_taken(const Model& model, const Model& old) {
@@ -60,11 +64,12 @@ std::vector<IndexEntry> Catalog::index() const {
       IndexEntry shown{name, std::to_string(number), VersionState::kUnavailable, version.failure};
       if (shown.reason.empty()) shown.reason = entry.failure;
       const Model* const model = version.serving.get();
+      const bool tried = model != nullptr && all_tried(*model);
       if (model != nullptr && model->ladder.can_answer()) {
         shown.state = VersionState::kReady;
         if (!shown.reason.empty())
           shown.reason = "as before: the last load failed: " + shown.reason;
-      } else if (model != nullptr && model->loading > 0) {
+      } else if (model != nullptr && !tried) {
         shown.state = VersionState::kLoading;
       } else if (model != nullptr && shown.reason.empty()) {
         shown.reason = why_not_served(*model);
@@ -213,13 +218,14 @@ void Catalog::take_over(const std::string& name, Entry& entry, std::uint64_t num
                         Version& version, After& after) {
   Model& coming = *version.coming;
   const Model& old = *version.serving;
+  const bool tried = all_tried(coming);
   if (has_come_up(coming) && is_no_worse(coming, old)) {
     coming.ladder.inherit(old.ladder);
     after.log.emplace_back(false, version_text(name, number) + " was loaded anew");
     leave(entry, number, version.serving, after);
     version.serving = std::exchange(version.coming, nullptr);
     version.failure.clear();
-  } else if (coming.loading == 0) {
+  } else if (tried) {
     version.failure = why_not_taken(coming, old);
     after.log.emplace_back(
         true, version_text(name, number) +
@@ -234,11 +240,12 @@ void Catalog::come_up(Entry& entry, Version& version) {
   const Version* const before = unversioned(entry);
   const Model* const old =
       before != nullptr && before->up && before != &version ? before->serving.get() : nullptr;
+  const bool tried = all_tried(model);
   if (has_come_up(model) && (old == nullptr || is_no_worse(model, *old))) {
     if (old != nullptr) model.ladder.inherit(old->ladder);
     version.up = true;
     version.failure.clear();
-  } else if (model.loading == 0) {
+  } else if (tried) {
     version.failure = old != nullptr ? why_not_taken(model, *old) : why_not_served(model);
   }
 }

@@ -78,8 +78,8 @@ bool ServedModels::ready() const {
     for (const Version& one : named.versions) {
       const auto model = one.model.lock();
       if (model == nullptr) continue;
+      loads = loads || model->loading > 0;  // before: a level comes up, and then it is not loading
       answers = answers || model->ladder.can_answer();
-      loads = loads || model->loading > 0;
     }
     if (!answers && loads && !was_ready_) return false;
     one_answers = one_answers || answers;
