@@ -34,9 +34,7 @@ bool is_no_worse(const Model& model, const Model& old) {
 // true.
 bool all_tried(const Model& model) { return model.loading == 0; }
 
-bool has_come_up(const Model& model) {
-  return model.cpu_loading == 0 && model.ladder.can_answer();
-}
+bool has_come_up(const Model& model) { return model.cpu_loading == 0 && model.ladder.can_answer(); }
 
 std::string why_not_taken(const Model& model, const Model& old) {
   if (!model.ladder.can_answer()) return why_not_served(model);

@@ -54,9 +54,9 @@ std::optional<Duration> time_left(const grpc::CallbackServerContext& call) {
   return std::min<Duration>(deadline - wall_now(), kLongestTimeout);
 }
 
-// The engine itself ends what is over its deadline, and counts it as that. A client's timer is ahead
-// of ours by the time that its request took to come: one that ends the call so shortly before the
-// deadline has not changed its mind.
+// The engine itself ends what is over its deadline, and counts it as that. A client's timer is
+// ahead of ours by the time that its request took to come: one that ends the call so shortly before
+// the deadline has not changed its mind.
 bool is_late(const grpc::CallbackServerContext& call) {
   constexpr Duration kAhead = std::chrono::milliseconds(50);
   return time_left(call).value_or(Duration::max()) <= kAhead;
