@@ -38,8 +38,11 @@ bool has_come_up(const Model& model) { return model.cpu_loading == 0 && model.la
 
 std::string why_not_taken(const Model& model, const Model& old) {
   if (!model.ladder.can_answer()) return why_not_served(model);
-  return "it answers from level " + std::to_string(*model.ladder.status().current) +
-         ", what is served from level " + std::to_string(*old.ladder.status().current) + ": " +
+  const auto current = [](const Model& one) {
+    const std::optional<int> level = one.ladder.status().current;
+    return level ? "level " + std::to_string(*level) : "no level";
+  };
+  return "it answers from " + current(model) + ", what is served from " + current(old) + ": " +
          missing_levels(model);
 }
 
