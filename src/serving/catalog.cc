@@ -102,7 +102,7 @@ bool Catalog::loading() const {
   });
 }
 
-bool Catalog::one_comes() const {
+bool Catalog::load_under_way() const {
   const MutexLock lock(mutex_);
   return std::ranges::any_of(entries_,
                              [](const auto& one) { return !one.second.under_way.empty(); });

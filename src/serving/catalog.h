@@ -38,8 +38,8 @@ class Catalog {
   // Any thread. None waits for a load.
   std::vector<IndexEntry> index() const;
   bool loading() const;
-  /// A version waits to take another one's place.
-  bool one_comes() const;
+  /// Some load is not answered yet.
+  bool load_under_way() const;
 
   /// These are the models of the repositories. Others are forgotten unless they are loaded.
   void know(const std::vector<std::string>& names);

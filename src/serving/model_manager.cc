@@ -108,12 +108,12 @@ void ModelManager::work() {
       next = clock_.now() + wait;
     } else {
       mutex_.unlock();
-      const bool comes = catalog_.one_comes();
-      if (comes) catalog_.look_again();
+      const bool loads = catalog_.load_under_way();
+      if (loads) catalog_.look_again();
       mutex_.lock();
       if (stopping_ || !jobs_.empty()) continue;
       const Duration wait = next == TimePoint::max() ? kLongest : next - now;
-      changed_.wait_for(mutex_, comes ? std::min(wait, kLookAgain) : wait);
+      changed_.wait_for(mutex_, loads ? std::min(wait, kLookAgain) : wait);
     }
   }
   mutex_.unlock();
