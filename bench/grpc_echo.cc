@@ -1,14 +1,13 @@
-// gRPC with nothing behind it, as the server uses it: the callback interface, bytes in and bytes
-// out. What gRPC alone costs for the sizes of a model's requests.
+// gRPC with nothing behind it, as the server uses it (src/api/grpc/call_queue.h): bytes in and
+// bytes out. What gRPC alone costs for the sizes of a model's requests.
 //
 // ModelInfer's request begins with two numbers of bytes, each an uint32 (little endian), HEAD and
 // TAIL, and is answered with HEAD + TAIL bytes, in the two pieces in which the server sends an
 // answer. Prints `listening PORT`; ends with standard input.
+#include "api/grpc/call_queue.h"
+
 #include <absl/synchronization/mutex.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-#include <grpcpp/impl/rpc_service_method.h>
-#include <grpcpp/impl/service_type.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -18,28 +17,26 @@
 #include <cstring>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gradus::bench {
 namespace {
 
 using grpc::ByteBuffer;
-using Handler = grpc::internal::CallbackUnaryHandler<ByteBuffer, ByteBuffer>;
 
 constexpr std::uint32_t kMostTail = 4 << 20;
 
-class Echo final : public grpc::Service {
+class Echo {
  public:
-  Echo() {
-    AddMethod(new grpc::internal::RpcServiceMethod("/inference.GRPCInferenceService/ModelInfer",
-                                                   grpc::internal::RpcMethod::NORMAL_RPC, nullptr));
-    MarkMethodRawCallback(0, new Handler([this](grpc::CallbackServerContext* call,
-                                                const ByteBuffer* request, ByteBuffer* answer) {
-                            auto* const reactor = call->DefaultReactor();
-                            reactor->Finish(echo(*request, *answer));
-                            return reactor;
-                          }));
+  void answer(const std::shared_ptr<api::Call>& call) const {
+    api::read_request(call, [this, call](const ByteBuffer& request) {
+      ByteBuffer answer;
+      const grpc::Status status = echo(request, answer);
+      status.ok() ? call->finish(std::move(answer)) : call->finish(status);
+    });
   }
 
  private:
@@ -69,21 +66,24 @@ class Echo final : public grpc::Service {
 };
 
 int run() {
-  Echo echo;
+  const Echo echo;
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
-  builder.RegisterService(&echo);
+  api::CallQueue queue(builder, [&echo](const auto& call) { echo.answer(call); });
   const auto server = builder.BuildAndStart();
   if (!server) {
     std::fprintf(stderr, "grpc_echo: cannot listen\n");
     return 1;
   }
+  queue.start(1);
   std::printf("listening %d\n", port);
   std::fflush(stdout);
   while (std::cin.get() != std::istream::traits_type::eof()) {
   }
+  server->Shutdown();
+  queue.stop();
   return 0;
 }
 

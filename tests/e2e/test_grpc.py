@@ -347,6 +347,26 @@ def test_reflection_tells_of_the_service_and_its_messages(rpc):
     described, = rpc.channel.stream_stream(path)(iter([b"\x22" + bytes([len(name)]) + name]),
                                                  timeout=10)
     assert b"raw_input_contents" in described
+    assert b"model_config.proto" in described, "what a file needs comes with it"
+    missing, = rpc.channel.stream_stream(path)(iter([b"\x22\x03a.B"]), timeout=10)
+    assert b"there is no symbol 'a.B'" in missing
+
+
+def test_health_knows_its_services_only(rpc):
+    other = b"\x0a\x03a.B"  # HealthCheckRequest{service}
+    with pytest.raises(grpc.RpcError) as refused:
+        rpc.bytes_call(HEALTH + "Check", other)
+    assert refused.value.code() == Code.NOT_FOUND and "a.B" in refused.value.details()
+    watch = rpc.bytes_stream(HEALTH + "Watch", other)
+    assert next(watch) == b"\x08\x03", "SERVICE_UNKNOWN"
+    watch.cancel()
+
+
+def test_a_call_without_a_message_is_refused(rpc):
+    empty = rpc.channel.stream_unary("/" + grpc_client.SERVICE + "/ModelInfer")
+    with pytest.raises(grpc.RpcError) as refused:
+        empty(iter([]), timeout=10)
+    assert refused.value.code() == Code.INVALID_ARGUMENT and "no message" in refused.value.details()
 
 
 def test_health_follows_a_drain_in_which_calls_are_still_answered(start, repository):

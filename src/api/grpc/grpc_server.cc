@@ -3,26 +3,30 @@
 #include <absl/synchronization/mutex.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-#include <grpcpp/impl/rpc_service_method.h>
-#include <grpcpp/impl/service_type.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
-#include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <new>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
+#include "api/grpc/call.h"
+#include "api/grpc/call_queue.h"
 #include "api/grpc/connection_gate.h"
 #include "api/grpc/control_calls.h"
+#include "api/grpc/health.h"
 #include "api/grpc/infer_calls.h"
+#include "api/grpc/reflection.h"
 #include "api/grpc/small_calls.h"
 #include "api/grpc/status.h"
+#include "base/cpu_count.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/open_files.h"
@@ -32,38 +36,34 @@ namespace {
 
 using namespace std::chrono_literals;
 using grpc::ByteBuffer;
-using UnaryHandler = grpc::internal::CallbackUnaryHandler<ByteBuffer, ByteBuffer>;
-using StreamHandler = grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>;
 
 // How old what the health service says may be.
 constexpr Duration kHealthEvery = 50ms;
 
-constexpr char kService[] = "inference.GRPCInferenceService";
+constexpr int kCpusOfThread = 4;  // for each of which one thread reads and writes
 
 std::string_view view_of(const grpc::Slice& bytes) {
   return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
 }
 
-// Fills `answer`, or says why not.
-grpc::Status take(const Result<std::string>& text, ByteBuffer& answer) {
-  if (!text) {
-    return {static_cast<grpc::StatusCode>(grpc_status(text.error().code)),
-            status_text(text.error())};
-  }
-  const grpc::Slice slice(*text);
-  ByteBuffer(&slice, 1).Swap(&answer);
-  return grpc::Status::OK;
+// The message as one piece. It fails for want of memory only.
+grpc::Slice whole(const ByteBuffer& message) {
+  grpc::Slice bytes;
+  if (!message.DumpToSingleSlice(&bytes).ok()) throw std::bad_alloc();
+  return bytes;
 }
 
-grpc::Status answer_small(const SmallCall& call, const serving::Engine& engine,
-                          const ByteBuffer& request, ByteBuffer& answer) {
-  grpc::Slice bytes;
-  if (const auto read = request.DumpToSingleSlice(&bytes); !read.ok()) return read;
-  return take(call.answer(view_of(bytes), engine), answer);
+void finish(Call& call, const Result<std::string>& answer) {
+  if (!answer) {
+    return call.finish({static_cast<grpc::StatusCode>(grpc_status(answer.error().code)),
+                        status_text(answer.error())});
+  }
+  const grpc::Slice slice(*answer);
+  call.finish(ByteBuffer(&slice, 1));
 }
 
 // What a call's metadata say; the views lie in `call`, and in `address`.
-Caller caller_of(const grpc::CallbackServerContext& call, std::string& address) {
+Caller caller_of(const grpc::ServerContext& call, std::string& address) {
   address = address_of_peer(call.peer());
   Caller caller{.peer = address};
   const auto& metadata = call.client_metadata();
@@ -76,103 +76,59 @@ Caller caller_of(const grpc::CallbackServerContext& call, std::string& address) 
   return caller;
 }
 
-grpc::Status answer_control(const ControlCall& call, InferContext& context,
-                            const std::string& version, const grpc::CallbackServerContext& about,
-                            const ByteBuffer& request, ByteBuffer& answer) {
-  grpc::Slice bytes;
-  if (const auto read = request.DumpToSingleSlice(&bytes); !read.ok()) return read;
-  std::string address;
-  ControlAnswer given = call.answer(view_of(bytes), *context.control, context.engine, version,
-                                    caller_of(about, address));
-  if (given.status == 0) return take(std::move(given.text), answer);
-  return {static_cast<grpc::StatusCode>(given.status), std::move(given.text)};
+void answer_small(const SmallCall& small, const serving::Engine& engine,
+                  const std::shared_ptr<Call>& call) {
+  read_request(call, [&small, &engine, call](const ByteBuffer& request) {
+    finish(*call, small.answer(view_of(whole(request)), engine));
+  });
 }
 
-grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext& call, grpc::Status status) {
-  auto* const reactor = call.DefaultReactor();
-  reactor->Finish(std::move(status));
-  return reactor;
+// Whoever cancels the call is told so at once, and what he began goes on.
+void answer_slowly(const SlowCall& slow, serving::Engine& engine,
+                   const std::shared_ptr<Call>& call) {
+  read_request(call, [&slow, &engine, call](const ByteBuffer& request) {
+    call->when_cancelled([call] { call->finish(grpc::Status::CANCELLED); });
+    slow.start(view_of(whole(request)), engine,
+               [call](const Result<std::string>& answer) { finish(*call, answer); });
+  });
 }
 
-// A call that is answered when the engine is done. Whoever cancels it is told so at once, and what
-// he began goes on.
-class SlowReactor final : public grpc::ServerUnaryReactor {
- public:
-  explicit SlowReactor(ByteBuffer& answer) : answer_(answer) {}
+void answer_control(const ControlCall& control, const InferContext& context,
+                    const std::string& version, const std::shared_ptr<Call>& call) {
+  read_request(call, [&control, &context, &version, call](const ByteBuffer& request) {
+    std::string address;
+    ControlAnswer given = control.answer(view_of(whole(request)), *context.control, context.engine,
+                                         version, caller_of(call->context(), address));
+    if (given.status == 0) return finish(*call, std::move(given.text));
+    call->finish({static_cast<grpc::StatusCode>(given.status), std::move(given.text)});
+  });
+}
 
-  void start(const SlowCall& call, serving::Engine& engine, const ByteBuffer& request) {
-    grpc::Slice bytes;
-    if (const auto read = request.DumpToSingleSlice(&bytes); !read.ok()) return end(read);
-    // This object may end before the engine is done.
-    call.start(view_of(bytes), engine, [this, over = over_](const Result<std::string>& text) {
-      if (!over->exchange(true)) Finish(take(text, answer_));
-    });
+// All that is answered, by the path of its method.
+using Calls = std::unordered_map<std::string, CallQueue::Handler>;
+
+Calls calls(InferContext& context, const std::string& version, Health& health) {
+  Calls all{
+      {"/grpc.health.v1.Health/Check", [&](const auto& call) { health.check(call); }},
+      {"/grpc.health.v1.Health/Watch", [&](const auto& call) { health.watch(call); }},
+      {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", start_reflection},
+  };
+  const auto add = [&](const std::string& method, CallQueue::Handler answer) {
+    all.emplace("/inference.GRPCInferenceService/" + method, std::move(answer));
+  };
+  for (const SmallCall& small : small_calls()) {
+    add(small.method, [&](const auto& call) { answer_small(small, context.engine, call); });
   }
-
-  void OnCancel() override { end(grpc::Status::CANCELLED); }
-  void OnDone() override { delete this; }
-
- private:
-  void end(grpc::Status status) {
-    if (!over_->exchange(true)) Finish(std::move(status));
+  for (const SlowCall& slow : slow_calls()) {
+    add(slow.method, [&](const auto& call) { answer_slowly(slow, context.engine, call); });
   }
-
-  ByteBuffer& answer_;
-  const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
-};
-
-// The table of calls as gRPC takes it: bytes in, bytes out, so that answers are sent from where
-// their tensors lie. Generated services do the same in their raw form.
-class Service final : public grpc::Service {
- public:
-  Service(InferContext& context, const std::string& version) {
-    for (const SmallCall& small : small_calls()) {
-      add(small.method, [&context, small](grpc::CallbackServerContext* call,
-                                          const ByteBuffer* request, ByteBuffer* answer) {
-        return finish(*call, answer_small(small, context.engine, *request, *answer));
-      });
-    }
-    for (const SlowCall& slow : slow_calls()) {
-      add(slow.method, [&context, slow](grpc::CallbackServerContext*, const ByteBuffer* request,
-                                        ByteBuffer* answer) {
-        auto* const reactor = new SlowReactor(*answer);
-        reactor->start(slow, context.engine, *request);
-        return reactor;
-      });
-    }
-    for (const ControlCall& control : control_calls()) {
-      add(control.method, [&context, &version, control](grpc::CallbackServerContext* call,
-                                                        const ByteBuffer* request,
-                                                        ByteBuffer* answer) {
-        return finish(*call, answer_control(control, context, version, *call, *request, *answer));
-      });
-    }
-    add("ModelInfer", [&context](grpc::CallbackServerContext* call, const ByteBuffer* request,
-                                 ByteBuffer* answer) {
-      // The buffer is this call's own, and of no use to gRPC once it is read.
-      return start_infer(context, *call, const_cast<ByteBuffer&>(*request), *answer);  // NOLINT
-    });
-    add("ModelStreamInfer", grpc::internal::RpcMethod::BIDI_STREAMING,
-        new StreamHandler([&context](grpc::CallbackServerContext* call) {
-          return start_infer_stream(context, *call);
-        }));
+  for (const ControlCall& control : control_calls()) {
+    add(control.method, [&](const auto& call) { answer_control(control, context, version, call); });
   }
-
- private:
-  template <class Answer>
-  void add(const char* method, Answer answer) {
-    add(method, grpc::internal::RpcMethod::NORMAL_RPC, new UnaryHandler(std::move(answer)));
-  }
-
-  void add(const char* method, grpc::internal::RpcMethod::RpcType type,
-           grpc::internal::MethodHandler* handler) {
-    const std::string& path = paths_.emplace_back("/" + std::string(kService) + "/" + method);
-    AddMethod(new grpc::internal::RpcServiceMethod(path.c_str(), type, nullptr));
-    MarkMethodRawCallback(static_cast<int>(paths_.size()) - 1, handler);
-  }
-
-  std::deque<std::string> paths_;  // gRPC keeps pointers to them
-};
+  add("ModelInfer", [&](const auto& call) { start_infer(context, call); });
+  add("ModelStreamInfer", [&](const auto& call) { start_infer_stream(context, call); });
+  return all;
+}
 
 // gRPC says why it cannot listen, or what a peer did wrong, only here.
 void log_of_grpc(gpr_log_func_args* args) {
@@ -208,7 +164,7 @@ class GrpcServer::Running {
   Running(serving::Engine& engine, const Clock& clock, worker::SharedPool& pool,
           const std::string& version, std::shared_ptr<Control> control, std::uint64_t most_shared)
       : context_{engine, clock, pool, std::move(control), most_shared},
-        service_(context_, version),
+        calls_(calls(context_, version, health_)),
         gate_(
             room_for_grpc(), [this](int listener, int connection) { admit(listener, connection); },
             clock) {}
@@ -221,8 +177,6 @@ class GrpcServer::Running {
     // instructions.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     google::protobuf::SetLogHandler(nullptr);  // it tells of each faulty message; so do we
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     connections_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -230,7 +184,8 @@ class GrpcServer::Running {
     builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_input_size));
     builder.SetMaxSendMessageSize(std::numeric_limits<int>::max());
     set_patience(builder);
-    builder.RegisterService(&service_);
+    queue_ = std::make_unique<CallQueue>(
+        builder, [this](const std::shared_ptr<Call>& call) { answer(call); });
     const auto port = gate_.listen(config.address, config.port);
     if (!port) {
       return fail(Code::kUnavailable,
@@ -238,24 +193,28 @@ class GrpcServer::Running {
     }
     server_ = builder.BuildAndStart();
     if (!server_) return fail(Code::kUnavailable, "grpc: " + endpoint(config) + ": cannot start");
-    tell_health(context_.engine.ready());
-    health_ = std::jthread([this] { follow_health(); });
+    queue_->start(std::max(1, usable_cpus() / kCpusOfThread));
+    health_.set(context_.engine.ready());
+    follower_ = std::jthread([this] { follow_health(); });
     gate_.open();
     return *port;
   }
 
   void stop(Duration grace) {
-    if (health_.joinable()) {
+    if (follower_.joinable()) {
       {
         const MutexLock lock(mutex_);
         stopping_ = true;
       }
       stop_.notify_all();
-      health_.join();
+      follower_.join();
     }
     gate_.stop();
+    health_.close();
     if (server_) server_->Shutdown(std::chrono::system_clock::time_point(wall_now()) + grace);
+    if (queue_) queue_->stop();
     server_.reset();
+    queue_.reset();
   }
 
   std::size_t under_way() const { return context_.under_way; }
@@ -268,32 +227,34 @@ class GrpcServer::Running {
     connections_->HandleNewConnection(&taken);
   }
 
-  void tell_health(bool ready) {
-    auto* const health = server_->GetHealthCheckService();
-    health->SetServingStatus(ready);
-    health->SetServingStatus(kService, ready);
+  void answer(const std::shared_ptr<Call>& call) const {
+    const auto known = calls_.find(call->method());
+    if (known != calls_.end()) return known->second(call);
+    call->finish({grpc::StatusCode::UNIMPLEMENTED, "no method '" + call->method() + "'"});
   }
 
   void follow_health() {
     bool told = context_.engine.ready();
-    tell_health(told);
+    health_.set(told);
     const MutexLock lock(mutex_);
     while (!stopping_) {
       stop_.wait_for(mutex_, kHealthEvery);
       const bool ready = context_.engine.ready();
-      if (ready != told) tell_health(ready);
+      if (ready != told) health_.set(ready);
       told = ready;
     }
   }
 
   InferContext context_;
-  Service service_;
+  Health health_;
+  const Calls calls_;
+  std::unique_ptr<CallQueue> queue_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
   Mutex mutex_;
   CondVar stop_;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::jthread health_;
+  std::jthread follower_;
   ConnectionGate gate_;  // ends first
 };
 

@@ -1,7 +1,6 @@
 #include "api/grpc/infer_calls.h"
 
 #include <grpc_service.pb.h>
-#include <grpcpp/grpcpp.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "api/codec/infer_request.h"
+#include "api/grpc/call.h"
 #include "api/grpc/cancellation.h"
 #include "api/grpc/infer_messages.h"
 #include "api/grpc/status.h"
@@ -48,8 +48,8 @@ ByteBuffer buffer_of(const std::vector<Segment>& pieces) {
 }
 
 // What is left of the call's deadline; nothing: it has none.
-std::optional<Duration> time_left(const grpc::CallbackServerContext& call) {
-  const auto deadline = call.deadline();
+std::optional<Duration> time_left(const Call& call) {
+  const auto deadline = call.context().deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
   return std::min<Duration>(deadline - wall_now(), kLongestTimeout);
 }
@@ -57,7 +57,7 @@ std::optional<Duration> time_left(const grpc::CallbackServerContext& call) {
 // The engine itself ends what is over its deadline, and counts it as that. A client's timer is
 // ahead of ours by the time that its request took to come: one that ends the call so shortly before
 // the deadline has not changed its mind.
-bool is_late(const grpc::CallbackServerContext& call) {
+bool is_late(const Call& call) {
   constexpr Duration kAhead = std::chrono::milliseconds(50);
   return time_left(call).value_or(Duration::max()) <= kAhead;
 }
@@ -101,9 +101,8 @@ Received read(const InferContext& context, ByteBuffer& bytes) {
 // Called once with the engine's answer and what was wanted of it.
 using Answered = std::function<void(Result<serving::Response>, const OutputWishes&)>;
 
-// `call` is not looked at once `answered` may have been called.
-void infer(InferContext& context, const grpc::CallbackServerContext& call, Received received,
-           Cancellation& cancellation, Answered answered) {
+void infer(InferContext& context, const Call& call, Received received, Cancellation& cancellation,
+           Answered answered) {
   const auto refuse = [&](const Error& error) {
     context.engine.refused(received.model, received.version, error.code);
     answered(tl::unexpected(error), {});
@@ -142,93 +141,26 @@ Result<ByteBuffer> encode(serving::Response& response, const OutputWishes& wishe
   }
 }
 
-class InferCall final : public grpc::ServerUnaryReactor {
+void answer(InferContext& context, Call& call, Result<serving::Response> result,
+            const OutputWishes& wishes) {
+  auto bytes = result ? encode(*result, wishes, Envelope::kNone)
+                      : Result<ByteBuffer>(tl::unexpected(result.error()));
+  --context.under_way;
+  if (!bytes) return call.finish(status_of(bytes.error()));
+  call.add_trailer("gradus-level", std::to_string(result->origin.level));
+  call.add_trailer("gradus-degraded", result->origin.degraded ? "true" : "false");
+  call.finish(std::move(*bytes));
+}
+
+class InferStream : public std::enable_shared_from_this<InferStream> {
  public:
-  InferCall(InferContext& context, grpc::CallbackServerContext& call, ByteBuffer& answer)
-      : context_(context), call_(call), answer_(answer) {}
+  InferStream(InferContext& context, std::shared_ptr<Call> call)
+      : context_(context), call_(std::move(call)) {}
 
-  void start(ByteBuffer& bytes) {
-    ++context_.under_way;
-    // The call may end, and this object with it, before infer() returns.
-    const auto cancellation = cancellation_;
-    infer(context_, call_, read(context_, bytes), *cancellation,
-          [this](Result<serving::Response> result, const OutputWishes& wishes) {
-            finish(std::move(result), wishes);
-          });
+  void start() {
+    call_->when_cancelled([self = shared_from_this()] { self->on_cancel(); });
+    read_next();
   }
-
-  void OnCancel() override {
-    if (!is_late(call_)) cancellation_->cancel();
-  }
-  void OnDone() override { delete this; }
-
- private:
-  void finish(Result<serving::Response> result, const OutputWishes& wishes) {
-    grpc::Status status;
-    if (!result) {
-      status = status_of(result.error());
-    } else if (auto bytes = encode(*result, wishes, Envelope::kNone)) {
-      call_.AddTrailingMetadata("gradus-level", std::to_string(result->origin.level));
-      call_.AddTrailingMetadata("gradus-degraded", result->origin.degraded ? "true" : "false");
-      answer_.Swap(&*bytes);
-    } else {
-      status = status_of(bytes.error());
-    }
-    --context_.under_way;
-    Finish(std::move(status));
-  }
-
-  InferContext& context_;
-  grpc::CallbackServerContext& call_;
-  ByteBuffer& answer_;
-  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
-};
-
-class InferStream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer> {
- public:
-  InferStream(InferContext& context, grpc::CallbackServerContext& call)
-      : context_(context), call_(call) {
-    StartRead(&request_);
-  }
-
-  void OnReadDone(bool ok) override {
-    const auto turn = ok ? admit() : nullptr;
-    if (turn) {
-      Received received = read(context_, request_);
-      turn->id = received.id;
-      infer(context_, call_, std::move(received), turn->cancellation,
-            [this, turn](Result<serving::Response> result, const OutputWishes& wishes) {
-              answered(turn, std::move(result), wishes);
-            });
-    }
-    advance([&]() REQUIRES(mutex_) {
-      reading_ = false;
-      all_read_ = all_read_ || !ok;
-    });
-  }
-
-  void OnWriteDone(bool ok) override {
-    advance([&]() REQUIRES(mutex_) {
-      writing_ = false;
-      turns_.pop_front();
-      broken_ = broken_ || !ok;
-    });
-  }
-
-  void OnCancel() override {
-    std::deque<std::shared_ptr<Turn>> turns;
-    {
-      const MutexLock lock(mutex_);
-      broken_ = true;
-      turns = turns_;
-    }
-    if (!is_late(call_)) {
-      for (const auto& turn : turns) turn->cancellation.cancel();
-    }
-    advance([] {});
-  }
-
-  void OnDone() override { delete this; }
 
  private:
   // One request, until its answer is written.
@@ -237,6 +169,48 @@ class InferStream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>
     std::string id;
     std::optional<ByteBuffer> answer;
   };
+
+  void read_next() {
+    call_->read([self = shared_from_this()](ByteBuffer* bytes) { self->on_read(bytes); });
+  }
+
+  void on_read(ByteBuffer* bytes) {
+    const auto turn = bytes != nullptr ? admit() : nullptr;
+    if (turn) {
+      Received received = read(context_, *bytes);
+      turn->id = received.id;
+      infer(context_, *call_, std::move(received), turn->cancellation,
+            [self = shared_from_this(), turn](Result<serving::Response> result,
+                                              const OutputWishes& wishes) {
+              self->answered(turn, std::move(result), wishes);
+            });
+    }
+    advance([&]() REQUIRES(mutex_) {
+      reading_ = false;
+      all_read_ = all_read_ || bytes == nullptr;
+    });
+  }
+
+  void on_written(bool sent) {
+    advance([&]() REQUIRES(mutex_) {
+      writing_ = false;
+      turns_.pop_front();
+      broken_ = broken_ || !sent;
+    });
+  }
+
+  void on_cancel() {
+    std::deque<std::shared_ptr<Turn>> turns;
+    {
+      const MutexLock lock(mutex_);
+      broken_ = true;
+      turns = turns_;
+    }
+    if (!is_late(*call_)) {
+      for (const auto& turn : turns) turn->cancellation.cancel();
+    }
+    advance([] {});
+  }
 
   std::shared_ptr<Turn> admit() {
     const MutexLock lock(mutex_);
@@ -254,18 +228,19 @@ class InferStream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>
     advance([&]() REQUIRES(mutex_) { turn->answer = std::move(*bytes); });
   }
 
-  // Changes the state and does what follows from it. Reading and writing keep this object alive;
-  // Finish comes when neither is under way and no request waits, and nothing is touched after it.
+  // Changes the state and does what follows from it. The end comes when nothing is read or written
+  // and no request waits.
   template <class Change>
   void advance(Change change) {
     bool write = false, read = false, finish = false, cancelled = false;
+    ByteBuffer answer;
     {
       const MutexLock lock(mutex_);
       change();
       while (broken_ && !writing_ && !turns_.empty() && turns_.front()->answer) turns_.pop_front();
       if (!writing_ && !turns_.empty() && turns_.front()->answer) {
         writing_ = write = true;
-        answer_.Swap(&*turns_.front()->answer);
+        answer.Swap(&*turns_.front()->answer);
       }
       if (!reading_ && !all_read_ && !broken_ && turns_.size() < kMostAtOnce) {
         reading_ = read = true;
@@ -275,15 +250,16 @@ class InferStream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>
       }
       cancelled = broken_;
     }
-    if (write) StartWrite(&answer_);
-    if (read) StartRead(&request_);
-    if (finish) Finish(cancelled ? grpc::Status::CANCELLED : grpc::Status::OK);
+    if (write) {
+      call_->write(std::move(answer),
+                   [self = shared_from_this()](bool sent) { self->on_written(sent); });
+    }
+    if (read) read_next();
+    if (finish) call_->finish(cancelled ? grpc::Status::CANCELLED : grpc::Status::OK);
   }
 
   InferContext& context_;
-  grpc::CallbackServerContext& call_;
-  ByteBuffer request_;  // of the read under way
-  ByteBuffer answer_;   // of the write under way
+  const std::shared_ptr<Call> call_;
   Mutex mutex_;
   std::deque<std::shared_ptr<Turn>> turns_ GUARDED_BY(mutex_);
   bool reading_ GUARDED_BY(mutex_) = true;
@@ -295,16 +271,22 @@ class InferStream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>
 
 }  // namespace
 
-grpc::ServerUnaryReactor* start_infer(InferContext& context, grpc::CallbackServerContext& call,
-                                      ByteBuffer& request, ByteBuffer& answer) {
-  auto* const reactor = new InferCall(context, call, answer);
-  reactor->start(request);
-  return reactor;
+void start_infer(InferContext& context, const std::shared_ptr<Call>& call) {
+  read_request(call, [&context, call](ByteBuffer& bytes) {
+    ++context.under_way;
+    const auto cancellation = std::make_shared<Cancellation>();
+    call->when_cancelled([call, cancellation] {
+      if (!is_late(*call)) cancellation->cancel();
+    });
+    infer(context, *call, read(context, bytes), *cancellation,
+          [&context, call](Result<serving::Response> result, const OutputWishes& wishes) {
+            answer(context, *call, std::move(result), wishes);
+          });
+  });
 }
 
-grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>* start_infer_stream(
-    InferContext& context, grpc::CallbackServerContext& call) {
-  return new InferStream(context, call);
+void start_infer_stream(InferContext& context, std::shared_ptr<Call> call) {
+  std::make_shared<InferStream>(context, std::move(call))->start();
 }
 
 }  // namespace gradus::api

@@ -1,5 +1,4 @@
-// ModelInfer and ModelStreamInfer as gRPC's callback API has them: a reactor for each call, which
-// ends itself. Messages come and go as bytes, so that tensors are not copied on their way out.
+// ModelInfer and ModelStreamInfer, from a call's first message to its status.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -11,15 +10,9 @@
 #include "serving/engine.h"
 #include "worker/shared_pool.h"
 
-namespace grpc {
-class ByteBuffer;
-class CallbackServerContext;
-class ServerUnaryReactor;
-template <class Request, class Response>
-class ServerBidiReactor;
-}  // namespace grpc
-
 namespace gradus::api {
+
+class Call;
 
 /// What calls share; outlives them.
 struct InferContext {
@@ -33,13 +26,10 @@ struct InferContext {
 
 /// Answers one request. The call's deadline counts as the request's `timeout` does, and its
 /// cancellation reaches the engine.
-/// @param request taken; @param answer is filled before the reactor finishes
-grpc::ServerUnaryReactor* start_infer(InferContext& context, grpc::CallbackServerContext& call,
-                                      grpc::ByteBuffer& request, grpc::ByteBuffer& answer);
+void start_infer(InferContext& context, const std::shared_ptr<Call>& call);
 
 /// Answers a stream's requests in their order, each by an answer or an error of its own; the stream
 /// goes on after errors. Several requests run at once.
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* start_infer_stream(
-    InferContext& context, grpc::CallbackServerContext& call);
+void start_infer_stream(InferContext& context, std::shared_ptr<Call> call);
 
 }  // namespace gradus::api

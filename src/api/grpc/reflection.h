@@ -1,0 +1,18 @@
+// grpc.reflection.v1alpha: what services and messages there are, for tools such as grpcurl.
+// Source: gRPC's server reflection protocol (doc/server-reflection.md).
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "api/grpc/call.h"
+
+namespace gradus::api {
+
+/// Answers the questions of one ServerReflectionInfo call, each in turn, until the client ends it.
+void start_reflection(const std::shared_ptr<Call>& call);
+
+/// One answer. Both are serialised messages. Any thread.
+std::string reflect(std::string_view request);
+
+}  // namespace gradus::api
