@@ -4,8 +4,6 @@
 // ModelInfer's request begins with two numbers of bytes, each an uint32 (little endian), HEAD and
 // TAIL, and is answered with HEAD + TAIL bytes, in the two pieces in which the server sends an
 // answer. Prints `listening PORT`; ends with standard input.
-#include "api/grpc/call_queue.h"
-
 #include <absl/synchronization/mutex.h>
 #include <grpcpp/grpcpp.h>
 #include <malloc.h>
@@ -21,6 +19,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "api/grpc/call_queue.h"
 
 namespace gradus::bench {
 namespace {

@@ -1,31 +1,212 @@
 #include "api/grpc/call_queue.h"
 
+#include "base/mutex.h"  // before gRPC's: Abseil has macros of the same names
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server_builder.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
 #include <exception>
 #include <limits>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "serving/run_lane.h"
 
 namespace gradus::api {
 namespace {
 
 constexpr int kWaitingCalls = 4;  // that a client's call can be put into at once
 constexpr int kAsideThreads = 2;
+// What is done with a message of more bytes may take so long that other calls would feel it.
+constexpr std::size_t kLarge = 1 << 20;
 
-thread_local const CallQueue* queue_of_this_thread = nullptr;
+thread_local const void* queue_of_this_thread = nullptr;
 
 }  // namespace
 
-CallQueue::CallQueue(grpc::ServerBuilder& builder, Handler handler)
+class CallQueue::Running {
+ public:
+  Running(grpc::ServerBuilder& builder, Handler handler);
+  ~Running() { stop(); }
+
+  void start(int threads);
+  void stop();
+
+ private:
+  class OneCall;
+
+  void work();
+  void add_call();
+  void call_ended();
+  // Done by a thread of the queue: at once if this is one. gRPC works best when all that concerns
+  // its connections happens there. `job` keeps its call alive.
+  void post(std::function<void()> job);
+  void do_posted();
+
+  const Handler handler_;
+  grpc::AsyncGenericService service_;
+  const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+
+  Mutex mutex_;
+  CondVar ended_;
+  std::size_t calls_ GUARDED_BY(mutex_) = 0;  // with those that wait for a client
+  std::deque<std::function<void()>> posted_ GUARDED_BY(mutex_);
+  grpc::Alarm alarm_;  // set while something is posted: it brings a thread of the queue
+
+  serving::RunLane aside_;
+  std::vector<std::jthread> threads_;
+};
+
+class CallQueue::Running::OneCall final : public Call,
+                                          public std::enable_shared_from_this<OneCall> {
+ public:
+  // What gRPC hands back when something has happened. It keeps the call alive meanwhile.
+  struct Event {
+    void (OneCall::*happened)(bool ok);
+    std::shared_ptr<OneCall> call = nullptr;
+  };
+
+  explicit OneCall(Running& queue) : queue_(queue), stream_(&context_) {}
+  ~OneCall() override { queue_.call_ended(); }
+
+  void wait_for_client() {
+    context_.AsyncNotifyWhenDone(begin(done_));
+    queue_.service_.RequestCall(&context_, &stream_, queue_.queue_.get(), queue_.queue_.get(),
+                                begin(accepted_));
+  }
+  void give_up() { context_.TryCancel(); }
+
+  const std::string& method() const override { return context_.method(); }
+  const grpc::ServerContext& context() const override { return context_; }
+  void read(std::function<void(grpc::ByteBuffer*)> done) override;
+  void write(grpc::ByteBuffer&& message, std::function<void(bool)> done) override;
+  void add_trailer(const std::string& name, const std::string& value) override {
+    context_.AddTrailingMetadata(name, value);
+  }
+  void finish(const grpc::Status& status) override;
+  void finish(grpc::ByteBuffer&& last) override;
+  void when_cancelled(std::function<void()> call) override;
+
+ private:
+  void* begin(Event& event) {
+    event.call = shared_from_this();
+    return &event;
+  }
+  void on_accepted(bool ok);
+  void on_read(bool ok);
+  void on_written(bool ok);
+  void on_finished(bool) {}
+  void on_done(bool);
+
+  Running& queue_;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter stream_;
+  Event accepted_{&OneCall::on_accepted};
+  Event read_{&OneCall::on_read};
+  Event written_{&OneCall::on_written};
+  Event finished_{&OneCall::on_finished};
+  Event done_{&OneCall::on_done};
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+  std::function<void(grpc::ByteBuffer*)> when_read_;
+  std::function<void(bool)> when_written_;
+  std::atomic<bool> over_{false};  // finish() was called
+
+  Mutex mutex_;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  bool cancelled_ GUARDED_BY(mutex_) = false;
+  std::function<void()> when_cancelled_ GUARDED_BY(mutex_);
+};
+
+void CallQueue::Running::OneCall::on_accepted(bool ok) {
+  if (!ok) {               // the server ends
+    done_.call = nullptr;  // it comes for calls that were accepted only
+    return;
+  }
+  queue_.add_call();
+  queue_.handler_(shared_from_this());
+}
+
+void CallQueue::Running::OneCall::read(std::function<void(grpc::ByteBuffer*)> done) {
+  when_read_ = std::move(done);
+  stream_.Read(&incoming_, begin(read_));
+}
+
+void CallQueue::Running::OneCall::on_read(bool ok) {
+  const auto tell = [ok](OneCall& call) {
+    std::exchange(call.when_read_, nullptr)(ok ? &call.incoming_ : nullptr);
+  };
+  if (!ok || incoming_.Length() <= kLarge) return tell(*this);
+  if (!queue_.aside_.try_push([self = shared_from_this(), tell] { tell(*self); })) tell(*this);
+}
+
+void CallQueue::Running::OneCall::write(grpc::ByteBuffer&& message,
+                                        std::function<void(bool)> done) {
+  outgoing_.Swap(&message);
+  when_written_ = std::move(done);
+  queue_.post([self = shared_from_this()] {
+    self->stream_.Write(self->outgoing_, self->begin(self->written_));
+  });
+}
+
+void CallQueue::Running::OneCall::on_written(bool ok) {
+  outgoing_.Clear();
+  std::exchange(when_written_, nullptr)(ok);
+}
+
+void CallQueue::Running::OneCall::finish(const grpc::Status& status) {
+  if (over_.exchange(true)) return;
+  queue_.post([self = shared_from_this(), status] {
+    self->stream_.Finish(status, self->begin(self->finished_));
+  });
+}
+
+void CallQueue::Running::OneCall::finish(grpc::ByteBuffer&& last) {
+  if (over_.exchange(true)) return;
+  outgoing_.Swap(&last);
+  queue_.post([self = shared_from_this()] {
+    self->stream_.WriteAndFinish(self->outgoing_, {}, grpc::Status::OK,
+                                 self->begin(self->finished_));
+  });
+}
+
+void CallQueue::Running::OneCall::when_cancelled(std::function<void()> call) {
+  {
+    const MutexLock lock(mutex_);
+    if (!ended_) when_cancelled_ = std::move(call);
+    if (!cancelled_) return;
+  }
+  call();
+}
+
+// What is kept for a cancellation may keep this call: it is let go in any case.
+void CallQueue::Running::OneCall::on_done(bool) {
+  std::function<void()> call;
+  {
+    const MutexLock lock(mutex_);
+    ended_ = true;
+    cancelled_ = context_.IsCancelled();
+    call = std::exchange(when_cancelled_, nullptr);
+    if (!cancelled_) return;
+  }
+  if (call) call();
+}
+
+CallQueue::Running::Running(grpc::ServerBuilder& builder, Handler handler)
     : handler_(std::move(handler)),
       queue_(builder.AddCompletionQueue()),
       aside_("grpc-large", kAsideThreads, std::numeric_limits<std::size_t>::max()) {
   builder.RegisterAsyncGenericService(&service_);
 }
 
-CallQueue::~CallQueue() { stop(); }
-
-void CallQueue::start(int threads) {
+void CallQueue::Running::start(int threads) {
   for (int i = 0; i < kWaitingCalls; ++i) add_call();
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this] { work(); });
@@ -33,7 +214,7 @@ void CallQueue::start(int threads) {
   }
 }
 
-void CallQueue::stop() {
+void CallQueue::Running::stop() {
   if (threads_.empty()) return;
   {
     const MutexLock lock(mutex_);
@@ -43,21 +224,20 @@ void CallQueue::stop() {
   threads_.clear();  // each returns when nothing is left to do
 }
 
-void CallQueue::add_call() {
+void CallQueue::Running::add_call() {
   {
     const MutexLock lock(mutex_);
     ++calls_;
   }
-  const std::shared_ptr<Call> call(new Call(*this));
-  call->wait_for_client();
+  std::make_shared<OneCall>(*this)->wait_for_client();
 }
 
-void CallQueue::call_ended() {
+void CallQueue::Running::call_ended() {
   const MutexLock lock(mutex_);
   if (--calls_ == 0) ended_.notify_all();
 }
 
-void CallQueue::work() {
+void CallQueue::Running::work() {
   queue_of_this_thread = this;
   void* tag = nullptr;
   bool ok = false;
@@ -66,18 +246,18 @@ void CallQueue::work() {
       do_posted();
       continue;
     }
-    auto& event = *static_cast<Call::Event*>(tag);
-    const std::shared_ptr<Call> call = std::move(event.call);
+    auto& event = *static_cast<OneCall::Event*>(tag);
+    const std::shared_ptr<OneCall> call = std::move(event.call);
     try {
       ((*call).*event.happened)(ok);
     } catch (const std::exception& error) {  // for want of memory
       log::error("grpc: a call was dropped", {{"what", error.what()}});
-      call->context_.TryCancel();
+      call->give_up();
     }
   }
 }
 
-void CallQueue::post(std::function<void()> job) {
+void CallQueue::Running::post(std::function<void()> job) {
   if (queue_of_this_thread == this) return job();
   bool first = false;
   {
@@ -88,7 +268,7 @@ void CallQueue::post(std::function<void()> job) {
   if (first) alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), &alarm_);
 }
 
-void CallQueue::do_posted() {
+void CallQueue::Running::do_posted() {
   std::deque<std::function<void()>> jobs;
   {
     const MutexLock lock(mutex_);
@@ -97,8 +277,19 @@ void CallQueue::do_posted() {
   for (const auto& job : jobs) job();
 }
 
-void CallQueue::aside(std::function<void()> job) {
-  if (!aside_.try_push(std::move(job))) job();
+CallQueue::CallQueue(grpc::ServerBuilder& builder, Handler handler)
+    : running_(std::make_unique<Running>(builder, std::move(handler))) {}
+
+CallQueue::~CallQueue() = default;
+
+void CallQueue::start(int threads) { running_->start(threads); }
+void CallQueue::stop() { running_->stop(); }
+
+void read_request(const std::shared_ptr<Call>& call, std::function<void(grpc::ByteBuffer&)> done) {
+  call->read([call, done = std::move(done)](grpc::ByteBuffer* message) {
+    if (message != nullptr) return done(*message);
+    call->finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the call has no message"));
+  });
 }
 
 }  // namespace gradus::api

@@ -55,8 +55,8 @@ grpc::Slice whole(const ByteBuffer& message) {
 
 void finish(Call& call, const Result<std::string>& answer) {
   if (!answer) {
-    return call.finish({static_cast<grpc::StatusCode>(grpc_status(answer.error().code)),
-                        status_text(answer.error())});
+    return call.finish(grpc::Status(static_cast<grpc::StatusCode>(grpc_status(answer.error().code)),
+                                    status_text(answer.error())));
   }
   const grpc::Slice slice(*answer);
   call.finish(ByteBuffer(&slice, 1));
@@ -100,7 +100,7 @@ void answer_control(const ControlCall& control, const InferContext& context,
     ControlAnswer given = control.answer(view_of(whole(request)), *context.control, context.engine,
                                          version, caller_of(call->context(), address));
     if (given.status == 0) return finish(*call, std::move(given.text));
-    call->finish({static_cast<grpc::StatusCode>(given.status), std::move(given.text)});
+    call->finish(grpc::Status(static_cast<grpc::StatusCode>(given.status), std::move(given.text)));
   });
 }
 
@@ -230,7 +230,8 @@ class GrpcServer::Running {
   void answer(const std::shared_ptr<Call>& call) const {
     const auto known = calls_.find(call->method());
     if (known != calls_.end()) return known->second(call);
-    call->finish({grpc::StatusCode::UNIMPLEMENTED, "no method '" + call->method() + "'"});
+    call->finish(
+        grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no method '" + call->method() + "'"));
   }
 
   void follow_health() {

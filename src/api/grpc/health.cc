@@ -1,11 +1,15 @@
 #include "api/grpc/health.h"
 
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
 #include <health.pb.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
+
+#include "api/grpc/call.h"
 
 namespace gradus::api {
 namespace {
@@ -126,7 +130,8 @@ void Health::check(const std::shared_ptr<Call>& call) {
     const auto service = service_of(message);
     if (!service) return call->finish(no_request());
     if (!is_here(*service)) {
-      return call->finish({grpc::StatusCode::NOT_FOUND, "no service '" + *service + "'"});
+      return call->finish(
+          grpc::Status(grpc::StatusCode::NOT_FOUND, "no service '" + *service + "'"));
     }
     bool ready = false;
     {

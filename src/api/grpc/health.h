@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "api/grpc/call.h"
 #include "base/mutex.h"
 
 namespace gradus::api {
+
+class Call;
 
 class Health {
  public:

@@ -1,6 +1,7 @@
 #include "api/grpc/infer_calls.h"
 
 #include <grpc_service.pb.h>
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>

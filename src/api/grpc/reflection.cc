@@ -2,11 +2,15 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
 #include <reflection.pb.h>
 
 #include <limits>
 #include <set>
 #include <vector>
+
+#include "api/grpc/call.h"
 
 namespace gradus::api {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "api/grpc/call.h"
-
 namespace gradus::api {
+
+class Call;
 
 /// Answers the questions of one ServerReflectionInfo call, each in turn, until the client ends it.
 void start_reflection(const std::shared_ptr<Call>& call);
