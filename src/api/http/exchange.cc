@@ -15,7 +15,7 @@ Exchange::~Exchange() {
 
 void Exchange::send(HttpResponse response) {
   if (answered_.exchange(true)) return;
-  if (const auto connection = connection_.lock()) connection->post_reply(std::move(response));
+  if (const auto connection = connection_.lock()) connection->reply(std::move(response));
 }
 
 void Exchange::when_abandoned(std::function<void()> call) {

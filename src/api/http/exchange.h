@@ -27,7 +27,7 @@ class Exchange final : public ReplySink {
   void abandon();
 
  private:
-  const std::shared_ptr<ServerCore> core_;  // keeps what the reply is posted to
+  const std::shared_ptr<ServerCore> core_;  // keeps what the connection runs on
   const std::weak_ptr<Connection> connection_;
   std::atomic<bool> answered_{false};
   Mutex mutex_;

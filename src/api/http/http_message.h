@@ -69,8 +69,9 @@ class ReplySink {
   virtual void when_abandoned(std::function<void()>) {}
 };
 
-/// Answers one request: call it exactly once, from any thread, now or later. Copies share the
-/// request; when the last copy goes without an answer the client gets 500.
+/// Answers one request: call it exactly once, from any thread, now or later. It never waits for the
+/// client, but may write the answer and free what it is made of before it returns. Copies share
+/// the request; when the last copy goes without an answer the client gets 500.
 class Reply {
  public:
   explicit Reply(std::shared_ptr<ReplySink> sink) : sink_(std::move(sink)) {}
@@ -90,7 +91,8 @@ class Handler {
  public:
   virtual ~Handler() = default;
   /// Where in its buffer the body shall start, < kBodyBufferAlignment: so that what follows a
-  /// prefix of known size is aligned. Asked when the headers are there and the body is not.
+  /// prefix of known size is aligned. Asked when the headers are there and the body is not, under
+  /// the connection's mutex: it only looks at the request.
   virtual std::size_t body_offset(const HttpRequest&) const { return 0; }
   /// Called on one of the server's threads; must not block.
   virtual void handle(const HttpRequest& request, Reply reply) = 0;

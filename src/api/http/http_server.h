@@ -23,7 +23,8 @@ class ServerCore;
 class HttpServer {
  public:
   /// @param handler borrowed, called from all of the server's threads
-  /// @param threads >= 1; these do all of the reading, parsing, handling and writing
+  /// @param threads >= 1; these read, parse and handle; an answer is written by whoever gives it,
+  ///   but for what the client does not take at once
   /// @param clock borrowed; judges timeouts
   /// @param pool borrowed until stop() has returned; bodies lie in it. Trimmed every 10 s
   /// @param most_connections one more is answered 503 and closed; 0: as many as the process's limit

@@ -174,8 +174,8 @@ void ServerCore::sweep() {
   if (!listener_->sweeping) return;
   const TimePoint now = clock.now();
   for (const auto& connection : snapshot()) {
-    if (connection->deadline() <= now) connection->post_overdue();
-    if (connection->handling()) connection->post_watch();
+    if (connection->deadline() <= now) connection->overdue();
+    if (connection->handling()) connection->watch();
   }
   if (now >= listener_->next_trim) {
     listener_->next_trim = now + kTrimEvery;
@@ -202,7 +202,7 @@ void ServerCore::remove(const std::shared_ptr<Connection>& connection) {
 
 void ServerCore::drain() {
   if (draining.exchange(true)) return;
-  for (const auto& connection : snapshot()) connection->post_drain();
+  for (const auto& connection : snapshot()) connection->drain();
 }
 
 // Whoever has connected before the listener closes is served: the kernel's queue is emptied first.
@@ -232,10 +232,10 @@ void ServerCore::stop(TimePoint deadline) {
   wait_while([&] { return any(&Connection::busy); });
   close_listener();
   wait_while([&] {
-    for (const auto& connection : snapshot()) connection->post_close_idle();
+    for (const auto& connection : snapshot()) connection->close_idle();
     return any(&Connection::busy) || any(&Connection::idle);
   });
-  for (const auto& connection : snapshot()) connection->post_abort();
+  for (const auto& connection : snapshot()) connection->abort();
   asio::post(listener_->strand, [this] {
     listener_->sweeping = false;
     listener_->sweep_timer.cancel();

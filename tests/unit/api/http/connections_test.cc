@@ -1,6 +1,7 @@
 // Many connections at once, and what is left of them.
 #include <dirent.h>
 
+#include <future>
 #include <thread>
 
 #include "test_server.h"
@@ -95,6 +96,95 @@ TEST(Connections, RepliesComeFromAnyThreadAndOnlyTheFirstCounts) {
     });
     EXPECT_EQ(client.read_answer()->body, "answer " + std::to_string(i));
   }
+}
+
+TEST(Connections, AnAnswerIsWrittenWithoutAThreadOfTheServers) {
+  struct Blocking final : Handler {
+    void handle(const HttpRequest& request, Reply reply) override {
+      if (request.target == "/held") return held.set_value(std::move(reply));
+      blocked.set_value();
+      release.get_future().wait();
+      reply(text_response("released"));
+    }
+    std::promise<Reply> held;
+    std::promise<void> blocked;
+    std::promise<void> release;
+  } handler;
+  const TestServer test(handler, on_free_port(), 0, 1);
+  RawClient client = test.client();
+  client.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n");
+  const Reply reply = handler.held.get_future().get();
+  RawClient other = test.client();
+  other.send("GET /blocks HTTP/1.1\r\nHost: h\r\n\r\n");
+  handler.blocked.get_future().wait();
+  reply(text_response("here"));
+  const auto answer = client.read_answer();
+  handler.release.set_value();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, "here");
+  EXPECT_EQ(other.read_answer()->body, "released");
+}
+
+TEST(Connections, WhatIsAnsweredBeforeItsHandlerReturnsIsWrittenThen) {
+  struct Early final : Handler {
+    void handle(const HttpRequest& request, Reply reply) override {
+      const std::string before(request.target);
+      std::jthread([&] { reply(text_response(before)); }).join();
+      if (before == "/first") early = client->readable(20ms);
+      changed = changed || request.target != before || request.header("Name") != before;
+      if (before == "/first") returned.set_value();
+    }
+    RawClient* client = nullptr;
+    bool early = false;
+    std::atomic<bool> changed{false};
+    std::promise<void> returned;
+  } handler;
+  const TestServer test(handler);
+  RawClient client = test.client();
+  handler.client = &client;
+  std::string all;
+  const std::vector<std::string> targets = {"/first", "/2", "/third", "/4"};
+  for (const auto& to : targets) {
+    all += "GET " + to + " HTTP/1.1\r\nHost: h\r\nName: " + to + "\r\n\r\n";
+  }
+  client.send(all);
+  handler.returned.get_future().wait();
+  EXPECT_FALSE(handler.early);
+  for (const auto& to : targets) EXPECT_EQ(client.read_answer()->body, to);
+  EXPECT_FALSE(handler.changed);
+}
+
+TEST(Connections, WhoAnswersDoesNotWaitForAClientThatReadsLater) {
+  HoldingHandler handler;
+  const TestServer test(handler);
+  RawClient client = test.client();
+  for (const std::size_t size : {100'000, 32 << 20}) {
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    const Reply reply = handler.take();
+    reply(text_response(std::string(size, 'x')));  // returns, though nobody reads
+    const auto answer = client.read_answer();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->body, std::string(size, 'x'));
+  }
+}
+
+TEST(Connections, NothingIsLeftOfThoseThatBreakOffAsTheyAreAnswered) {
+  struct Elsewhere final : Handler {
+    void handle(const HttpRequest&, Reply reply) override {
+      const std::lock_guard lock(mutex);
+      threads.emplace_back([reply] { reply(text_response(std::string(200'000, 'x'))); });
+    }
+    std::mutex mutex;
+    std::vector<std::jthread> threads;
+  } handler;
+  const std::string get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+  const TestServer test(handler);
+  for (int i = 0; i < 120; ++i) {
+    RawClient client = test.client();
+    client.send(get + get);
+    for (int answer = 0; answer < i % 3; ++answer) EXPECT_TRUE(client.read_answer());
+  }
+  EXPECT_TRUE(eventually([&] { return test.server.connections() == 0; }));
 }
 
 TEST(Connections, AReplyToAClientThatLeftHarmsNobody) {

@@ -77,8 +77,8 @@ inline config::HttpConfig on_free_port() {
 /// A running server; `port` is the real one.
 struct TestServer {
   explicit TestServer(Handler& handler, const config::HttpConfig& config = on_free_port(),
-                      std::size_t most_connections = 0)
-      : server(config, handler, 2, steady_clock(), pool, most_connections) {
+                      std::size_t most_connections = 0, int threads = 2)
+      : server(config, handler, threads, steady_clock(), pool, most_connections) {
     const auto started = server.start();
     EXPECT_TRUE(started) << started.error().message;
     port = started.value_or(0);
