@@ -50,9 +50,10 @@ struct Connection::Socket
   }
 };
 
-Connection::Connection(std::shared_ptr<ServerCore> core, int descriptor)
+Connection::Connection(std::shared_ptr<ServerCore> core, asio::io_context& loop, int descriptor)
     : core_(std::move(core)),
-      socket_(std::make_unique<Socket>(core_->io(), descriptor)),
+      loop_(loop),
+      socket_(std::make_unique<Socket>(loop, descriptor)),
       descriptor_(socket_->native_handle()),
       parser_(core_->limits),
       in_capacity_(core_->limits.header_bytes + kReadAhead),
@@ -320,7 +321,7 @@ void Connection::next_request() {
   if (!pending().empty()) {
     state_ = State::kAhead;
     clear_deadline();
-    asio::post(core_->io(), [self = shared_from_this()] { self->enter(&Connection::take_ahead); });
+    asio::post(loop_, [self = shared_from_this()] { self->enter(&Connection::take_ahead); });
     return;
   }
   state_ = State::kIdle;

@@ -32,8 +32,9 @@ namespace gradus::api {
 
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
+  /// @param loop the core's: what the connection waits for
   /// @param descriptor a connected, non-blocking TCP socket; owned from now on
-  Connection(std::shared_ptr<ServerCore> core, int descriptor);
+  Connection(std::shared_ptr<ServerCore> core, boost::asio::io_context& loop, int descriptor);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -121,6 +122,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   }
 
   const std::shared_ptr<ServerCore> core_;
+  boost::asio::io_context& loop_;
   Mutex mutex_;
   const std::unique_ptr<Socket> socket_;         // what it points to, too, is guarded
   int descriptor_ GUARDED_BY(mutex_);            // the socket's; -1: closed

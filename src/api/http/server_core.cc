@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
 #include <cerrno>
 #include <chrono>
 #include <exception>
@@ -29,9 +29,9 @@ namespace {
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using boost::system::error_code;
-using Strand = asio::strand<asio::io_context::executor_type>;
+using Executor = asio::io_context::executor_type;
 using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
-                                         asio::wait_traits<std::chrono::steady_clock>, Strand>;
+                                         asio::wait_traits<std::chrono::steady_clock>, Executor>;
 
 constexpr std::size_t kRefusedAtOnce = 64;  // connections over the cap that are told so
 constexpr Duration kTrimEvery = 10s;
@@ -44,18 +44,24 @@ std::chrono::milliseconds sweep_period(const config::HttpConfig& config) {
   return std::clamp<std::chrono::milliseconds>(shortest / 4, 5ms, 100ms);
 }
 
+std::vector<std::unique_ptr<asio::io_context>> loops(int threads) {
+  std::vector<std::unique_ptr<asio::io_context>> all;
+  for (int i = 0; i < threads; ++i) all.push_back(std::make_unique<asio::io_context>(1));
+  return all;
+}
+
 }  // namespace
 
 struct ServerCore::Listener {
-  explicit Listener(asio::io_context& io)
-      : strand(asio::make_strand(io)), acceptor(strand), pause(strand), sweep_timer(strand) {}
+  explicit Listener(asio::io_context& io) : acceptor(io), pause(io), sweep_timer(io) {}
 
-  Strand strand;
-  asio::basic_socket_acceptor<asio::ip::tcp, Strand> acceptor;
+  asio::basic_socket_acceptor<asio::ip::tcp, Executor> acceptor;
   Timer pause;
   Timer sweep_timer;
+  std::size_t next_loop = 0;  // that gets a connection
   bool open = false;
   bool sweeping = false;
+  std::vector<asio::executor_work_guard<Executor>> until_stop;  // loops run without work, too
   TimePoint next_trim{};
   TimePoint next_cap_log{};
 };
@@ -68,14 +74,11 @@ ServerCore::ServerCore(const config::HttpConfig& http_config, Handler& request_h
       handler(request_handler),
       clock(server_clock),
       pool(body_pool),
-      threads_(thread_count),
       cap_(connection_cap > 0 ? connection_cap : room_for_http()),
-      io_(std::make_unique<asio::io_context>(thread_count)),
-      listener_(std::make_unique<Listener>(*io_)) {}
+      loops_(loops(thread_count)),
+      listener_(std::make_unique<Listener>(*loops_.front())) {}
 
 ServerCore::~ServerCore() = default;
-
-asio::io_context& ServerCore::io() { return *io_; }
 
 Result<std::uint16_t> ServerCore::start() {
   using asio::ip::tcp;
@@ -83,7 +86,7 @@ Result<std::uint16_t> ServerCore::start() {
   error_code ec;
   tcp::endpoint endpoint(asio::ip::make_address(config.address, ec), config.port);
   if (ec) {
-    tcp::resolver resolver(*io_);
+    tcp::resolver resolver(*loops_.front());
     const auto found =
         resolver.resolve(config.address, std::to_string(config.port), tcp::resolver::passive, ec);
     if (ec || found.empty())
@@ -100,18 +103,19 @@ Result<std::uint16_t> ServerCore::start() {
   if (!ec) endpoint = acceptor.local_endpoint(ec);
   if (ec) return fail(Code::kUnavailable, "http: " + where + ": " + ec.message());
 
-  asio::post(listener_->strand, [this] {
+  asio::post(*loops_.front(), [this] {
     listener_->open = true;
     listener_->sweeping = true;
     listener_->next_trim = clock.now() + kTrimEvery;
     wait_for_clients();
     sweep();
   });
-  for (int i = 0; i < threads_; ++i) {
-    pool_threads_.emplace_back([this] {
+  for (const auto& loop : loops_) {
+    listener_->until_stop.push_back(asio::make_work_guard(*loop));
+    pool_threads_.emplace_back([&io = *loop] {
       for (;;) {
         try {
-          io_->run();
+          io.run();
           return;
         } catch (const std::exception& e) {
           log::error("http: unexpected exception", {{"what", e.what()}});
@@ -162,7 +166,8 @@ void ServerCore::admit(int descriptor) {
     ::close(descriptor);
     return;
   }
-  const auto connection = std::make_shared<Connection>(shared_from_this(), descriptor);
+  auto& loop = *loops_[listener_->next_loop++ % loops_.size()];
+  const auto connection = std::make_shared<Connection>(shared_from_this(), loop, descriptor);
   {
     const MutexLock lock(mutex_);
     connections_.insert(connection);
@@ -208,7 +213,7 @@ void ServerCore::drain() {
 // Whoever has connected before the listener closes is served: the kernel's queue is emptied first.
 void ServerCore::close_listener() {
   std::promise<void> closed;
-  asio::post(listener_->strand, [this, &closed] {
+  asio::post(*loops_.front(), [this, &closed] {
     accept_waiting();
     listener_->open = false;
     error_code ignored;
@@ -236,10 +241,11 @@ void ServerCore::stop(TimePoint deadline) {
     return any(&Connection::busy) || any(&Connection::idle);
   });
   for (const auto& connection : snapshot()) connection->abort();
-  asio::post(listener_->strand, [this] {
+  asio::post(*loops_.front(), [this] {
     listener_->sweeping = false;
     listener_->sweep_timer.cancel();
   });
+  listener_->until_stop.clear();
   pool_threads_.clear();  // each returns when nothing is left to do
 }
 

@@ -40,7 +40,6 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   std::size_t connection_count() const;
 
   // Called by connections, on any thread.
-  boost::asio::io_context& io();
   void remove(const std::shared_ptr<Connection>& connection);
 
   const config::HttpConfig config;
@@ -60,10 +59,10 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   void sweep();
   std::vector<std::shared_ptr<Connection>> snapshot() const;
 
-  const int threads_;
   const std::size_t cap_;
-  const std::unique_ptr<boost::asio::io_context> io_;
-  const std::unique_ptr<Listener> listener_;  // its fields belong to its strand
+  // One for each thread: of threads that share one, each that has an event wakes another first.
+  std::vector<std::unique_ptr<boost::asio::io_context>> loops_;
+  const std::unique_ptr<Listener> listener_;  // its fields belong to the first loop's thread
   mutable Mutex mutex_;
   std::unordered_set<std::shared_ptr<Connection>> connections_ GUARDED_BY(mutex_);
   std::vector<std::jthread> pool_threads_;
