@@ -8,16 +8,30 @@
 #include "serving/lane.h"
 
 namespace gradus::serving {
+namespace {
+
+const runtime::Backend& first_of(const std::vector<std::unique_ptr<runtime::Backend>>& members) {
+  for (const auto& member : members) {
+    if (member != nullptr) return *member;
+  }
+  std::abort();  // by contract there is one
+}
+
+}  // namespace
 
 DeviceGroup::Roster::Roster(std::size_t devices, int runs_each)
     : runs_each_(runs_each), seats_(devices) {}
 
 std::size_t DeviceGroup::Roster::set_living(std::size_t device, bool living) {
+  return set(device, &Seat::living, living);
+}
+
+std::size_t DeviceGroup::Roster::set(std::size_t device, bool Seat::*what, bool value) {
   std::size_t left = 0;
   std::shared_ptr<Lane> lane;  // ends outside the lock
   {
     const MutexLock lock(mutex_);
-    seats_.at(device).living = living;
+    seats_.at(device).*what = value;
     left = count();
     lane = lane_.lock();
     if (lane != nullptr) lane->allow(runs_of(left));
@@ -31,6 +45,19 @@ std::size_t DeviceGroup::Roster::living() const {
   return count();
 }
 
+std::size_t DeviceGroup::Roster::devices() const {
+  const MutexLock lock(mutex_);
+  return seats_.size();
+}
+
+std::optional<std::size_t> DeviceGroup::Roster::lacking(std::size_t from) const {
+  const MutexLock lock(mutex_);
+  for (std::size_t device = from; device < seats_.size(); ++device) {
+    if (!seats_[device].has_level) return device;
+  }
+  return std::nullopt;
+}
+
 void DeviceGroup::Roster::follow(const std::shared_ptr<Lane>& lane) {
   const MutexLock lock(mutex_);
   lane_ = lane;
@@ -38,7 +65,8 @@ void DeviceGroup::Roster::follow(const std::shared_ptr<Lane>& lane) {
 }
 
 std::size_t DeviceGroup::Roster::count() const {
-  return static_cast<std::size_t>(std::ranges::count_if(seats_, &Seat::living));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      seats_, [](const Seat& seat) { return seat.has_level && seat.living; }));
 }
 
 std::uint32_t DeviceGroup::Roster::runs_of(std::size_t living) const {
@@ -55,7 +83,7 @@ std::optional<std::size_t> DeviceGroup::Roster::take(const std::vector<bool>& ex
     for (std::size_t step = 0; step < seats_.size(); ++step) {
       const std::size_t i = (from + step) % seats_.size();
       const Seat& seat = seats_[i];
-      if (!seat.living || except[i]) continue;
+      if (!seat.has_level || !seat.living || except[i]) continue;
       any = true;
       if (seat.running >= runs_each_) continue;
       if (!chosen || seat.running < seats_[*chosen].running) chosen = i;
@@ -79,17 +107,15 @@ void DeviceGroup::Roster::give_back(std::size_t device) {
 
 DeviceGroup::DeviceGroup(std::shared_ptr<Roster> roster,
                          std::vector<std::unique_ptr<runtime::Backend>> members)
-    : roster_(std::move(roster)), members_(std::move(members)) {
+    : roster_(std::move(roster)), members_(std::move(members)), first_(first_of(members_)) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (members_[i] == nullptr) roster_->set_living(i, false);
+    if (members_[i] == nullptr) roster_->set(i, &Roster::Seat::has_level, false);
   }
 }
 
-const runtime::Backend& DeviceGroup::first() const {
-  for (const auto& member : members_) {
-    if (member != nullptr) return *member;
-  }
-  std::abort();  // by contract there is one
+std::size_t DeviceGroup::join(std::size_t device, std::unique_ptr<runtime::Backend> member) {
+  members_[device] = std::move(member);
+  return roster_->set(device, &Roster::Seat::has_level, true);
 }
 
 Result<std::vector<Tensor>> DeviceGroup::run(std::span<const TensorView> inputs,

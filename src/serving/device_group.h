@@ -1,6 +1,6 @@
 // One level on several devices as one Backend: each run goes to a living device that has the fewest
 // under way. A device that is lost takes its share of the lane's runs with it, and nothing else:
-// what meets it before its loss is known goes on to another.
+// what meets it before its loss is known goes on to another. One that comes later brings its share.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,27 +19,36 @@ class Lane;
 
 class DeviceGroup final : public runtime::Backend {
  public:
-  /// Which devices live, known before any backend exists: a device may be lost while others load.
+  /// Which devices have the level and live, known before any backend exists: a device may be lost
+  /// while others load.
   class Roster {
    public:
-    /// @param devices 1..256; all live; @param runs_each at once on one device, >= 1
+    /// @param devices 1..256; all have it and live; @param runs_each at once on one device, >= 1
     Roster(std::size_t devices, int runs_each);
 
-    /// How many live afterwards. Any thread.
+    /// How many have it and live afterwards. Any thread.
     std::size_t set_living(std::size_t device, bool living);
     std::size_t living() const;
+    std::size_t devices() const;
+    /// The first device from `from` on that the level could not be loaded on, so far.
+    std::optional<std::size_t> lacking(std::size_t from = 0) const;
 
     /// From now on the lane runs as many at once as the devices that live may; where none does, as
     /// many as one, so that what waits is sent elsewhere.
     void follow(const std::shared_ptr<Lane>& lane);
 
+    /// Of whoever changes the roster and tells of it, so that the last word is the true one.
+    Mutex telling;
+
    private:
     friend class DeviceGroup;
     struct Seat {
+      bool has_level = true;
       bool living = true;
       int running = 0;
     };
 
+    std::size_t set(std::size_t device, bool Seat::*what, bool value);
     std::size_t count() const REQUIRES(mutex_);
     std::uint32_t runs_of(std::size_t living) const;
     /// A living device for a run; nothing: none is left.
@@ -59,9 +68,14 @@ class DeviceGroup final : public runtime::Backend {
   DeviceGroup(std::shared_ptr<Roster> roster,
               std::vector<std::unique_ptr<runtime::Backend>> members);
 
-  const runtime::Signature& signature() const override { return first().signature(); }
-  const std::vector<runtime::Placement>& placement() const override { return first().placement(); }
+  const runtime::Signature& signature() const override { return first_.signature(); }
+  const std::vector<runtime::Placement>& placement() const override { return first_.placement(); }
   const std::shared_ptr<Roster>& roster() const { return roster_; }
+  /// The level is loaded on a device that lacked it, which takes runs from now on, unless it was
+  /// lost already. Once a device. Any thread.
+  /// @param member of the others' signature
+  /// @return as Roster::set_living()
+  std::size_t join(std::size_t device, std::unique_ptr<runtime::Backend> member);
   using Backend::run;
   /// As Backend::run; waits while every living device has all the runs that it may, which the lane
   /// sees to but for the moment of a loss. kNotFound also: no device lives.
@@ -70,10 +84,9 @@ class DeviceGroup final : public runtime::Backend {
                                   runtime::Stop* stop) override;
 
  private:
-  const runtime::Backend& first() const;
-
   const std::shared_ptr<Roster> roster_;
-  const std::vector<std::unique_ptr<runtime::Backend>> members_;
+  std::vector<std::unique_ptr<runtime::Backend>> members_;  // each written before its device has it
+  const runtime::Backend& first_;
 };
 
 }  // namespace gradus::serving

@@ -7,12 +7,23 @@
 
 namespace gradus::serving {
 
+/// Added to what a load failed for where no later try can help.
+inline constexpr const char* kNotAgain = "; not tried again before the model is loaded anew";
+
 /// Loads the level on every device that it names, one after the other. It is up when one of
 /// them is; what the others failed for is logged.
 /// An isolated level hears of its workers' losses from then on: of its last device's the ladder is
 /// told, of any other one people are; as long as the model lives.
 Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, LevelSlot& slot,
                                         const Loading& with);
+
+/// Of a level that is up: there are devices on which it could not be loaded. Any thread.
+bool lacks_devices(const LevelSlot& slot);
+
+/// Tries once more to load it on those that it lacks. Where it is loaded, and runs well, it joins
+/// those that serve; people are told. One thread at a time for a level.
+/// @return a later try may do what this one could not
+bool join_devices(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
 
 /// Of a level on several devices: its lane, which is its alone, runs as many at once as those that
 /// live may.

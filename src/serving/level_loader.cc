@@ -24,7 +24,6 @@
 namespace gradus::serving {
 namespace {
 
-constexpr const char* kNotAgain = "; not tried again before the model is loaded anew";
 constexpr int kWarmRuns = 3;
 // Runs of each level in a comparison: at least kLeastRuns, and more of quick ones, whose figures
 // are the noisier.
@@ -312,6 +311,7 @@ bool load_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loa
 }
 
 bool retry_level(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
+  if (slot.runtime() != nullptr) return join_devices(shared, slot, with);
   Model& model = *shared;
   if (const auto up = bring_up(shared, slot, with); !up) {
     return tell_failure(model, slot, up.error(), with);

@@ -33,8 +33,8 @@ struct Loading {
 /// @return a later try may do what this one could not
 bool load_level(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
 
-/// Tries once more to bring up a level that could not: its device may have appeared since. Where it
-/// still cannot, the ladder has the reason.
+/// Tries once more to bring up a level that could not, on any device or on some of several: they
+/// may have appeared since. Where none can still, the ladder has the reason.
 /// @return as load_level()
 bool retry_level(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
 

@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "config/model_config.h"
+#include "serving/level_devices.h"
 
 namespace gradus::serving {
 namespace {
 
 using namespace std::chrono_literals;
 
-// Between tries of isolated levels that could not be loaded; doubled each time.
+// Between tries of isolated levels that could not be loaded on all devices; doubled each time.
 constexpr Duration kFirstRetry = 5s;
 constexpr Duration kLongestRetry = 5min;
 
@@ -148,7 +149,7 @@ void Loaders::load(const Load& next) {
 bool Loaders::may_come_late(const Model& model, const LevelSlot& slot) const {
   const config::LevelConfig& level = slot.config;
   return with_.workers != nullptr && config::is_isolated(level) && !level.providers.empty() &&
-         slot.runtime() == nullptr &&
+         (slot.runtime() == nullptr || lacks_devices(slot)) &&
          (model.ladder.disabled(level.level) || !model.ladder.left_out(level.level));
 }
 

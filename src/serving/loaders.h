@@ -54,7 +54,7 @@ class Loaders {
   std::vector<Load> cpu_loads_ GUARDED_BY(mutex_);  // taken from the back, quickest last
   std::vector<Load> gpu_loads_ GUARDED_BY(mutex_);
   std::vector<TimePoint> gpu_begun_ GUARDED_BY(mutex_);  // of those under way
-  std::vector<Late> late_ GUARDED_BY(mutex_);            // isolated ones that failed; tried again
+  std::vector<Late> late_ GUARDED_BY(mutex_);            // isolated ones that lack a device
   Duration retry_wait_ GUARDED_BY(mutex_);
   TimePoint retry_at_ GUARDED_BY(mutex_){};
   bool stopping_ GUARDED_BY(mutex_) = false;

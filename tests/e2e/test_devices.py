@@ -56,11 +56,7 @@ def workers(server):
     return server.levels("fashion")[0]["workers"]
 
 
-def test_each_device_has_a_worker_and_both_run_at_once(server, control):
-    found = workers(server)
-    assert [worker["device"] for worker in found] == ["gpu:0", "gpu:1"]
-    assert found[0]["pid"] != found[1]["pid"]
-    assert server.levels("fashion")[0]["worker"]["pid"] == found[0]["pid"]
+def both_run_at_once(server, control):
     control.order("run", "hang", count=2)
     hanging = [threading.Thread(target=level_of, args=(server,)) for _ in range(2)]
     for thread in hanging:
@@ -69,6 +65,14 @@ def test_each_device_has_a_worker_and_both_run_at_once(server, control):
     control.release()
     for thread in hanging:
         thread.join(60)
+
+
+def test_each_device_has_a_worker_and_both_run_at_once(server, control):
+    found = workers(server)
+    assert [worker["device"] for worker in found] == ["gpu:0", "gpu:1"]
+    assert found[0]["pid"] != found[1]["pid"]
+    assert server.levels("fashion")[0]["worker"]["pid"] == found[0]["pid"]
+    both_run_at_once(server, control)
 
 
 def test_losing_one_device_leaves_the_level_and_it_comes_back(server):
@@ -96,7 +100,7 @@ def test_losing_both_is_a_loss_of_the_level(server):
     assert level_of(server) == 0
 
 
-def test_a_device_that_is_not_there_is_named(start, tmp_path, control):
+def test_a_device_that_is_not_there_is_named_and_joins_when_it_comes(start, tmp_path, control):
     control.set_gone(0b10)
     control.order("create", "error", count=FOREVER, devices=0b10)
     folder = tmp_path / "models" / "fashion"
@@ -111,3 +115,9 @@ def test_a_device_that_is_not_there_is_named(start, tmp_path, control):
     assert server.ladder("fashion")["current_level"] == 0
     assert level_of(server) == 0
     assert "1 of 2 devices" in server.log and "device 1: " in server.log
+    control.clear()
+    control.set_gone(0)
+    poll("the device to join", 60, lambda: "2 of 2 devices: device 1 has come" in server.log)
+    assert workers(server)[1]["state"] == "running"
+    both_run_at_once(server, control)
+    assert server.ladder("fashion")["current_level"] == 0

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "serving/lane.h"
+#include "serving/level_devices.h"
+#include "serving/level_loader.h"
 #include "support/fake_backend.h"
 
 namespace gradus::serving {
@@ -96,6 +98,90 @@ TEST_F(DeviceGroupTest, NeverUsesADeviceThatCouldNotLoadTheLevel) {
   EXPECT_EQ(roster_->living(), 1U);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(run(*one));
   EXPECT_EQ(devices_[0]->runs, 3);
+}
+
+TEST_F(DeviceGroupTest, ADeviceThatJoinsLaterBringsItsShare) {
+  const auto late = group(false);
+  const auto lane = std::make_shared<Lane>("run-m", 2, steady_clock());
+  roster_->follow(lane);
+  EXPECT_EQ(lane->allowed(), 1U);
+  EXPECT_EQ(roster_->lacking(), 1U);
+  EXPECT_EQ(late->join(1, std::make_unique<FakeBackend>(devices_[1])), 2U);
+  EXPECT_EQ(lane->allowed(), 2U);
+  EXPECT_FALSE(roster_->lacking());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(run(*late));
+  EXPECT_EQ(devices_[1]->runs, 2);
+}
+
+TEST_F(DeviceGroupTest, ADeviceThatWasLostWhileItLoadedBringsNothingBeforeItIsBack) {
+  const auto late = group(false);
+  EXPECT_EQ(roster_->set_living(1, false), 1U);
+  EXPECT_EQ(late->join(1, std::make_unique<FakeBackend>(devices_[1])), 1U);
+  EXPECT_EQ(roster_->set_living(1, true), 2U);
+}
+
+// A level on devices 0 and 1, as a loader brings it up.
+class LaterDeviceTest : public DeviceGroupTest {
+ protected:
+  static config::ModelConfig two_devices() {
+    config::ModelConfig config;
+    config.levels.emplace_back();
+    config.levels[0].file = "model.onnx";
+    config.levels[0].providers = {{"CUDAExecutionProvider", {}}};
+    config.levels[0].device_ids = {0, 1};
+    return config;
+  }
+
+  Result<runtime::Loaded> load(const runtime::LoadSpec& spec) {
+    const int device = spec.device_ids.at(0);
+    if (device == missing_) return fail(Code::kUnavailable, "no such device");
+    runtime::Loaded loaded;
+    loaded.backend = std::make_unique<FakeBackend>(devices_.at(static_cast<std::size_t>(device)));
+    loaded.provider_used = "CUDAExecutionProvider";
+    return loaded;
+  }
+
+  std::size_t living() const {
+    const auto& backend = *slot().runtime()->backend;
+    return dynamic_cast<const DeviceGroup&>(backend).roster()->living();
+  }
+  LevelSlot& slot() const { return *model_->levels[0]; }
+
+  int missing_ = 1;
+  const LoadFn fake_ = [this](const runtime::LoadSpec& spec) { return load(spec); };
+  Lanes lanes_{1, steady_clock()};
+  worker::SharedPool memory_{{.shared = false}};
+  const Loading with_{fake_, nullptr, lanes_, {}, memory_, steady_clock()};
+  std::shared_ptr<Model> model_ =
+      std::make_shared<Model>("m", "1", "/models/m", two_devices(), steady_clock());
+};
+
+TEST_F(LaterDeviceTest, JoinsTheLevelOnceItIsThere) {
+  devices_[1]->factor = devices_[0]->factor;
+  load_level(model_, slot(), with_);
+  ASSERT_NE(slot().runtime(), nullptr);
+  ASSERT_TRUE(lacks_devices(slot()));
+  EXPECT_TRUE(retry_level(model_, slot(), with_)) << "it may still come";
+  EXPECT_EQ(living(), 1U);
+  missing_ = -1;
+  EXPECT_FALSE(retry_level(model_, slot(), with_)) << "all are there";
+  EXPECT_EQ(living(), 2U);
+  EXPECT_FALSE(lacks_devices(slot()));
+  const int before = devices_[1]->runs;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(slot().runtime()->run_sample());
+  EXPECT_EQ(devices_[1]->runs, before + 1);
+}
+
+TEST_F(LaterDeviceTest, StaysOutWhileItDoesNotRunOrIsAnotherModel) {
+  load_level(model_, slot(), with_);
+  missing_ = -1;
+  devices_[1]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };
+  EXPECT_TRUE(retry_level(model_, slot(), with_));
+  EXPECT_EQ(living(), 1U);
+  devices_[1]->before = [] { return Result<void>(); };
+  devices_[1]->input = "z";
+  EXPECT_TRUE(retry_level(model_, slot(), with_));
+  EXPECT_EQ(living(), 1U);
 }
 
 TEST_F(DeviceGroupTest, WaitsForABusyDeviceRatherThanOverloadIt) {
