@@ -18,7 +18,7 @@ namespace gradus::worker {
 
 inline constexpr std::uint32_t kMagic = 0x53445247;       // "GRDS"
 inline constexpr std::uint32_t kWireVersion = 2;          // of everything in this room that crosses
-inline constexpr std::size_t kMaxBody = 128 * 1024;       // bytes; fits the default socket buffers
+inline constexpr std::size_t kMaxBody = 128UL * 1024;     // bytes; fits the default socket buffers
 inline constexpr std::uint32_t kMaxRank = 64;             // dimensions of a tensor
 inline constexpr std::uint64_t kMaxSegment = 1ULL << 40;  // bytes
 

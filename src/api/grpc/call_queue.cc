@@ -180,7 +180,10 @@ void CallQueue::Running::OneCall::finish(grpc::ByteBuffer&& last) {
 void CallQueue::Running::OneCall::when_cancelled(std::function<void()> call) {
   {
     const MutexLock lock(mutex_);
-    if (!ended_) when_cancelled_ = std::move(call);
+    if (!ended_) {
+      when_cancelled_ = std::move(call);
+      return;
+    }
     if (!cancelled_) return;
   }
   call();

@@ -99,7 +99,7 @@ void answer_control(const ControlCall& control, const InferContext& context,
     std::string address;
     ControlAnswer given = control.answer(view_of(whole(request)), *context.control, context.engine,
                                          version, caller_of(call->context(), address));
-    if (given.status == 0) return finish(*call, std::move(given.text));
+    if (given.status == 0) return finish(*call, given.text);
     call->finish(grpc::Status(static_cast<grpc::StatusCode>(given.status), std::move(given.text)));
   });
 }

@@ -74,11 +74,11 @@ void append_http_date(std::string& out, WallTime at) {
   const auto day = floor<days>(at);
   const year_month_day date{day};
   const hh_mm_ss time{floor<seconds>(at - day)};
-  out += kDays.substr(weekday{day}.c_encoding() * 3, 3);
+  out += kDays.substr(std::size_t{weekday{day}.c_encoding()} * 3, 3);
   out += ", ";
   append_two_digits(out, static_cast<unsigned>(date.day()));
   out += ' ';
-  out += kMonths.substr((static_cast<unsigned>(date.month()) - 1) * 3, 3);
+  out += kMonths.substr((std::size_t{static_cast<unsigned>(date.month())} - 1) * 3, 3);
   out += ' ';
   append_number(out, static_cast<std::uint64_t>(static_cast<int>(date.year())));
   out += ' ';

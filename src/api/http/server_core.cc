@@ -46,6 +46,7 @@ std::chrono::milliseconds sweep_period(const config::HttpConfig& config) {
 
 std::vector<std::unique_ptr<asio::io_context>> loops(int threads) {
   std::vector<std::unique_ptr<asio::io_context>> all;
+  all.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) all.push_back(std::make_unique<asio::io_context>(1));
   return all;
 }
