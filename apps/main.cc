@@ -198,6 +198,7 @@ void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  serve->set_version_flag("--version", std::string("gradus ") + gradus::tools::kVersion)->group("");
   serve->footer("tritonserver's flags are understood too: docs/compatibility.md");
   add_triton_flags(*serve, options);
   for (const Flag& flag : kSwitches) {

@@ -14,6 +14,7 @@ constexpr const char* kSmall = "model.small.onnx";
 
 std::vector<ProviderConfig> without_options(const std::vector<std::string>& names) {
   std::vector<ProviderConfig> providers;
+  providers.reserve(names.size());
   for (const std::string& name : names) providers.push_back({name, {}});
   return providers;
 }

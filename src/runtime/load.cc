@@ -19,7 +19,7 @@ std::string failures_text(const std::vector<ProviderFailure>& failures) {
   std::string text;
   for (const auto& [providers, reason] : grouped) {
     if (!text.empty()) text += "; ";
-    text += providers + ": " + reason;
+    text.append(providers).append(": ").append(reason);
   }
   return text;
 }

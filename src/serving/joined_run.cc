@@ -115,9 +115,11 @@ Result<Outputs> run_in_parts(const LevelRuntime& level, std::span<const TensorVi
   }
   Joiner joiner;
   std::vector<std::vector<TensorView>> views;
+  views.reserve(parts.size());
   for (const Outputs& part : parts) views.push_back(runtime::views_of(part));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     std::vector<const TensorView*> column;
+    column.reserve(views.size());
     for (const auto& part : views) column.push_back(&part[i]);
     auto added = joiner.add(level.signature().outputs[wanted[i]].name, std::move(column), nullptr);
     if (!added) return tl::unexpected(added.error());

@@ -43,6 +43,7 @@ Result<Trial> try_out(const LevelRuntime& level, std::int64_t batch, std::int64_
 
 std::vector<batch::Port> ports(const std::vector<runtime::TensorSpec>& specs) {
   std::vector<batch::Port> ports;
+  ports.reserve(specs.size());
   for (const runtime::TensorSpec& spec : specs) {
     ports.push_back({spec.name, spec.dtype, spec.shape});
   }

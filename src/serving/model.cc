@@ -81,9 +81,9 @@ Result<std::vector<Tensor>> LevelRuntime::run_sample() const {
 bool share_device(const config::LevelConfig& a, const config::LevelConfig& b) {
   if (config::is_gpu_level(a) != config::is_gpu_level(b)) return false;
   if (!config::is_gpu_level(a)) return true;
-  static const std::vector<int> kDefault{0};
-  const auto& of_a = a.device_ids.empty() ? kDefault : a.device_ids;
-  const auto& of_b = b.device_ids.empty() ? kDefault : b.device_ids;
+  static const std::vector<int> first_device{0};  // what no device means
+  const auto& of_a = a.device_ids.empty() ? first_device : a.device_ids;
+  const auto& of_b = b.device_ids.empty() ? first_device : b.device_ids;
   return std::ranges::find_first_of(of_a, of_b) != of_a.end();
 }
 

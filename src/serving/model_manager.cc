@@ -47,6 +47,7 @@ ModelManager::~ModelManager() { stop(); }
 void ModelManager::take(std::vector<ModelFolder> folders) {
   if (mode_ == config::ModelControl::kExplicit) {
     std::vector<std::string> names;
+    names.reserve(folders.size());
     for (const ModelFolder& folder : folders) names.push_back(folder.name);
     catalog_.know(names);
     const auto wanted = [&](const std::string& name) {

@@ -98,6 +98,9 @@ def test_tritonserver_is_another_name(tmp_path, called):
                           check=True)
     assert done.stdout.count('address: "0.0.0.0"') == 2, "HTTP and metrics are open to all"
     assert done.stdout.count('address: "127.0.0.1"') == 1, "what is said, holds"
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60,
+                             check=True)
+    assert version.stdout.startswith("gradus ")
 
 
 def test_a_command_line_of_kserve_starts_it(launch):

@@ -38,6 +38,7 @@ Result<TensorSpec> spec_of(std::string name, const Ort::TypeInfo& type, Side sid
 
 std::vector<const char*> names_of(const std::vector<TensorSpec>& specs) {
   std::vector<const char*> names;
+  names.reserve(specs.size());
   for (const TensorSpec& spec : specs) names.push_back(spec.name.c_str());
   return names;
 }
