@@ -81,7 +81,10 @@ class CallQueue::Running::OneCall final : public Call,
     queue_.service_.RequestCall(&context_, &stream_, queue_.queue_.get(), queue_.queue_.get(),
                                 begin(accepted_));
   }
-  void give_up() { context_.TryCancel(); }
+  void drop(const std::exception& error) {  // for want of memory
+    log::error("grpc: a call was dropped", {{"what", error.what()}});
+    context_.TryCancel();
+  }
 
   const std::string& method() const override { return context_.method(); }
   const grpc::ServerContext& context() const override { return context_; }
@@ -144,7 +147,14 @@ void CallQueue::Running::OneCall::on_read(bool ok) {
     std::exchange(call.when_read_, nullptr)(ok ? &call.incoming_ : nullptr);
   };
   if (!ok || incoming_.Length() <= kLarge) return tell(*this);
-  if (!queue_.aside_.try_push([self = shared_from_this(), tell] { tell(*self); })) tell(*this);
+  const bool taken = queue_.aside_.try_push([self = shared_from_this(), tell] {
+    try {
+      tell(*self);
+    } catch (const std::exception& error) {
+      self->drop(error);
+    }
+  });
+  if (!taken) tell(*this);
 }
 
 void CallQueue::Running::OneCall::write(grpc::ByteBuffer&& message,
@@ -253,9 +263,8 @@ void CallQueue::Running::work() {
     const std::shared_ptr<OneCall> call = std::move(event.call);
     try {
       ((*call).*event.happened)(ok);
-    } catch (const std::exception& error) {  // for want of memory
-      log::error("grpc: a call was dropped", {{"what", error.what()}});
-      call->give_up();
+    } catch (const std::exception& error) {
+      call->drop(error);
     }
   }
 }

@@ -8,6 +8,8 @@
 
 #include <limits>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/grpc/call.h"
@@ -100,14 +102,15 @@ ServerReflectionResponse answer(const ServerReflectionRequest& request) {
   return response;
 }
 
-}  // namespace
-
+// Both are serialised messages.
 std::string reflect(std::string_view bytes) {
   ServerReflectionRequest request;
   const bool whole = bytes.size() <= std::numeric_limits<int>::max() &&
                      request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   return answer(whole ? request : ServerReflectionRequest()).SerializeAsString();
 }
+
+}  // namespace
 
 void start_reflection(const std::shared_ptr<Call>& call) {
   call->read([call](grpc::ByteBuffer* message) {

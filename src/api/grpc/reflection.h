@@ -2,8 +2,6 @@
 // Source: gRPC's server reflection protocol (doc/server-reflection.md).
 #pragma once
 #include <memory>
-#include <string>
-#include <string_view>
 
 namespace gradus::api {
 
@@ -11,8 +9,5 @@ class Call;
 
 /// Answers the questions of one ServerReflectionInfo call, each in turn, until the client ends it.
 void start_reflection(const std::shared_ptr<Call>& call);
-
-/// One answer. Both are serialised messages. Any thread.
-std::string reflect(std::string_view request);
 
 }  // namespace gradus::api
