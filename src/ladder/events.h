@@ -62,6 +62,8 @@ struct Outcome {
   Duration run;    // in the runtime
   bool ok;
   std::uint64_t bucket;  // the same for inputs of one shape
+  /// Nobody waited for it any more, and it was ended: it is as slow as that, else it shows nothing.
+  bool stopped = false;
 };
 
 /// A request was planned: it starts at this level.

@@ -144,8 +144,10 @@ Move step(State& state, const Outcome& event) {
   // Facts, whatever the policy makes of them.
   bool steady = false;
   if (event.ok) {
-    ++level.served;
-    level.last_answer = state.now;
+    if (!event.stopped) {
+      ++level.served;
+      level.last_answer = state.now;
+    }
     steady = level.warmth.note_run(event.bucket, event.begun, event.ended, state.policy);
   } else {
     ++level.failed;
@@ -156,9 +158,11 @@ Move step(State& state, const Outcome& event) {
   level.window.add({state.now, event.run, event.queue, event.ok, false, steady});
   const bool is_canary = state.canary && state.canary->level() == index;
   if (event.ok) {
-    level.forget_failures();
-    level.breaker.succeed(event.begun);
-    prove(level, event.begun, state);
+    if (!event.stopped) {
+      level.forget_failures();
+      level.breaker.succeed(event.begun);
+      prove(level, event.begun, state);
+    }
     if (is_canary) state.canary->answered(steady && event.queue + event.run > level.target);
   } else {
     ++level.failures_in_row;

@@ -86,7 +86,8 @@ void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* err
                                       .queue = run.queue,
                                       .run = took,
                                       .ok = error == nullptr || stopped,
-                                      .bucket = run.size.shape ^ run.size.samples});
+                                      .bucket = run.size.shape ^ run.size.samples,
+                                      .stopped = stopped});
   }
   if (error == nullptr) slot.metrics.executed(run.size.samples, run.times());
   if (error != nullptr && !stopped) slot.metrics.run_failed(error->code, took);

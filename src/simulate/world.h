@@ -115,7 +115,7 @@ class World {
   void end_run(std::uint32_t index);
   void end_probe(Run& run);
   static ladder::Size size_of(const Run& run);
-  void tell_outcome(const Run& run, bool ok);
+  void tell_outcome(const Run& run, bool ok, bool stopped);
   void stop_if_unwanted(std::uint32_t index);
   std::uint32_t take_run();
   void free_run(std::uint32_t index);

@@ -109,7 +109,7 @@ void World::end_run(std::uint32_t index) {
     free_run(index);
     return dispatch(level.lane());
   }
-  if (rule_.ladder) tell_outcome(run, run.ok);
+  if (rule_.ladder) tell_outcome(run, run.ok, false);
   if (run.ok) level.learn(size_of(run), now_ - run.begun, false, now_);
   const std::vector<Attempt*> members = std::exchange(run.members, {});
   const bool ok = run.ok;
@@ -132,7 +132,7 @@ void World::end_run(std::uint32_t index) {
 
 ladder::Size World::size_of(const Run& run) { return {run.samples, run.members.front()->shape}; }
 
-void World::tell_outcome(const Run& run, bool ok) {
+void World::tell_outcome(const Run& run, bool ok, bool stopped) {
   const ladder::Size size = size_of(run);
   tell(ladder::Outcome{.level = static_cast<int>(run.level->index()),
                        .begun = run.begun,
@@ -140,7 +140,8 @@ void World::tell_outcome(const Run& run, bool ok) {
                        .queue = run.queue,
                        .run = now_ - run.begun,
                        .ok = ok,
-                       .bucket = size.shape ^ size.samples});
+                       .bucket = size.shape ^ size.samples,
+                       .stopped = stopped});
 }
 
 void World::end_probe(Run& run) {
@@ -163,7 +164,7 @@ void World::stop_if_unwanted(std::uint32_t index) {
   // It took at least so long: that counts if it is long.
   const Duration took = now_ - run.begun;
   if (rule_.ladder && took > state_.policy.slow_factor * level.level().target_p99) {
-    tell_outcome(run, true);
+    tell_outcome(run, true, true);
   }
   level.learn(size_of(run), took, true, now_);
   level.lane().free_seat(run.seat);

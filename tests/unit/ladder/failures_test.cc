@@ -32,6 +32,17 @@ TEST(Failures, ASuccessBetweenThemStartsTheCountAgain) {
   EXPECT_EQ(story.current(), 0);
 }
 
+TEST(Failures, ARunThatWasEndedBetweenThemIsNoSuccess) {
+  auto story = Story::all_ready();
+  story.bad(0, 2);
+  const auto served = story.of(0).served;
+  story.pass(1s);
+  story.stopped(0, 900ms);
+  EXPECT_EQ(story.of(0).served, served);
+  story.bad(0);
+  EXPECT_THAT(story.moves(), ElementsAre(Pair(0, 1)));
+}
+
 TEST(Failures, TwentyPercentOfTenDemoteAndLessDoesNot) {
   struct Case {
     int outcomes, failures;

@@ -63,6 +63,10 @@ class Story {
                std::uint64_t bucket = 7) {
     keep(step(state, Outcome{level, now_ - run, now_, queue, run, ok, bucket}));
   }
+  /// One that was ended, for nobody waited for it any more.
+  void stopped(int level, Duration after) {
+    keep(step(state, Outcome{level, now_ - after, now_, 0ms, after, true, 7, true}));
+  }
   void good(int level, Duration run = 1ms) { outcome(level, true, run); }
   void bad(int level, int times = 1) {
     for (int i = 0; i < times; ++i) {
