@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Tests of the benchmark's clients: they count right answers and refuse wrong ones. LOAD_CLIENT,
 OPEN_LOAD, GRPC_CLIENT and GRPC_ECHO name their programs."""
+import contextlib
 import json
 import os
 import socketserver
@@ -23,34 +24,15 @@ def answer(body, status="200 OK", length=True, more=""):
     return head.encode() + body
 
 
-class StandIn:
-    """Answers each request, read by its Content-Length, with fixed pieces; an empty list hangs up.
-    `pieces` may be a function of the request's body, too."""
+class Listening:
+    """A server whose connections handle(rfile, wfile) serves, each in a thread."""
 
-    def __init__(self, pieces, delay=0):
-        self.requests = 0
-        stand_in = self
-
+    def __init__(self, handle):
         class Handler(socketserver.StreamRequestHandler):
             disable_nagle_algorithm = True
 
             def handle(self):
-                while line := self.rfile.readline():
-                    length = 0
-                    while line.strip():
-                        if line.lower().startswith(b"content-length:"):
-                            length = int(line.split(b":")[1])
-                        line = self.rfile.readline()
-                    body = self.rfile.read(length)
-                    assert len(body) == length
-                    stand_in.requests += 1
-                    time.sleep(delay)
-                    said = pieces(body) if callable(pieces) else pieces
-                    for piece in said:
-                        self.wfile.write(piece)
-                        self.wfile.flush()
-                    if not said:
-                        return
+                handle(self.rfile, self.wfile)
 
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = True
@@ -60,12 +42,40 @@ class StandIn:
         self.port = self.server.server_address[1]
 
     def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
+
+
+class StandIn(Listening):
+    """Answers each request, read by its Content-Length, with fixed pieces; an empty list hangs up.
+    `pieces` may be a function of the request's body, too."""
+
+    def __init__(self, pieces, delay=0):
+        super().__init__(self.serve)
+        self.requests = 0
+        self.pieces, self.delay = pieces, delay
+
+    def serve(self, rfile, wfile):
+        while line := rfile.readline():
+            length = 0
+            while line.strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+                line = rfile.readline()
+            body = rfile.read(length)
+            assert len(body) == length
+            self.requests += 1
+            time.sleep(self.delay)
+            said = self.pieces(body) if callable(self.pieces) else self.pieces
+            for piece in said:
+                wfile.write(piece)
+                wfile.flush()
+            if not said:
+                return
 
 
 def load(stand_in, connections=1, seconds=0.05, body=b"x" * 300_000):
@@ -165,25 +175,103 @@ class LoadClient(unittest.TestCase):
         self.assertIn("an output for each or for none", self.of_two([1.0], self.level_of_two).stderr)
 
 
-class GrpcClient(unittest.TestCase):
-    """Against the echo, which answers with four blanks and three times 0.0."""
+DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 7, 8  # RFC 9113, section 6
+END_STREAM, END_HEADERS = 1, 4
 
-    def said(self, request, output, calls=1):
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def headers(stream, fields, flags=0):
+    texts = (text.encode() for field in fields.items() for text in field)
+    sized = [bytes([len(text)]) + text for text in texts]
+    block = b"".join(b"\0" + name + value for name, value in zip(sized[::2], sized[1::2]))  # RFC 7541, 6.2.2
+    return frame(HEADERS, END_HEADERS | flags, stream, block)
+
+
+def message(body, compressed=0):
+    return struct.pack(">BI", compressed, len(body)) + body
+
+
+def grpc_answer(stream, data=message(VALUES), trailers=None):
+    return (headers(stream, {":status": "200", "content-type": "application/grpc"}) +
+            frame(DATA, 0, stream, data) +
+            headers(stream, {"grpc-status": "0", **(trailers or {})}, END_STREAM))
+
+
+class GrpcStandIn(Listening):
+    """Answers each call with the pieces that said(number of the connection, stream, message) gives; none
+    hangs up. `greeting` opens each connection; it must widen the windows for more than 64 KB."""
+
+    def __init__(self, said, greeting=frame(SETTINGS, 0, 0)):
+        super().__init__(self.serve)
+        self.connections = 0
+        self.said, self.greeting = said, greeting
+
+    def serve(self, rfile, wfile):
+        self.connections += 1
+        connection = self.connections
+        rfile.read(len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+        wfile.write(self.greeting)
+        data = {}
+        with contextlib.suppress(ConnectionError):
+            while head := rfile.read(9):
+                kind, flags, stream = struct.unpack(">BBI", head[3:])
+                payload = rfile.read(int.from_bytes(head[:3], "big"))
+                if kind != DATA:
+                    continue
+                data[stream] = data.get(stream, b"") + payload
+                if not flags & END_STREAM:
+                    continue
+                wfile.write(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", len(data[stream]))))
+                pieces = self.said(connection, stream, data.pop(stream)[5:])
+                for piece in pieces:
+                    wfile.write(piece)
+                if not pieces:
+                    return
+
+
+class GrpcClient(unittest.TestCase):
+    @staticmethod
+    def load(port, server, requests, outputs, calls=1, seconds=0.05):
+        with tempfile.TemporaryDirectory() as folder:
+            def names(kind, contents):
+                files = [Path(folder) / f"{kind}{i}" for i in range(len(contents))]
+                for file, content in zip(files, contents):
+                    file.write_bytes(content)
+                return ",".join(map(str, files))
+
+            words = [os.environ["GRPC_CLIENT"], port, server, calls, seconds, names("request", requests),
+                     names("output", outputs)]
+            return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, check=False)
+
+    def refused(self, done, text):
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def of_echo(self, request, output, calls=1, seconds=0.05):
+        """Against the echo, which answers with as many blanks and zeros as the request says."""
         echo = subprocess.Popen([os.environ["GRPC_ECHO"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        with echo, tempfile.TemporaryDirectory() as folder:
-            files = Path(folder) / "request", Path(folder) / "output"
-            for file, content in zip(files, (request, output)):
-                file.write_bytes(content)
+        with echo:
             port = echo.stdout.readline().removeprefix("listening ").strip()
-            words = [os.environ["GRPC_CLIENT"], port, echo.pid, calls, 0.05, *files]
-            done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, check=False)
+            done = self.load(port, echo.pid, [request], [output], calls, seconds)
             echo.stdin.close()
         return done
+
+    def of(self, said, calls=1, requests=(b"request",), outputs=(VALUES,), **how):
+        """Against the stand-in; said(connection, stream, message)."""
+        with GrpcStandIn(said, **how) as stand_in:
+            done = self.load(stand_in.port, os.getpid(), requests, outputs, calls)
+        return done, stand_in.connections
+
+    def refused_of(self, said, text, **how):
+        self.refused(self.of(said, **how)[0], text)
 
     REQUEST = struct.pack("<II", 4, 12) + b"x" * 300_000
 
     def test_counts_answers_of_all_calls(self):
-        done = self.said(self.REQUEST, bytes(12), calls=8)
+        done = self.of_echo(self.REQUEST, bytes(12), calls=8)
         self.assertEqual(done.returncode, 0, done.stderr)
         counted = json.loads(done.stdout)
         self.assertEqual(counted["body_bytes"], 16)
@@ -191,15 +279,98 @@ class GrpcClient(unittest.TestCase):
         self.assertGreaterEqual(counted["sent"], counted["requests"] + 8)
         self.assertGreater(counted["server_cpu_us"], 0)
 
+    def test_takes_more_than_its_windows(self):
+        done = self.of_echo(struct.pack("<II", 0, 4 << 20), bytes(4 << 20), calls=2, seconds=0.5)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["sent"] * (4 << 20), 32 << 20)
+
+    def test_sends_more_than_the_servers_windows(self):
+        done = self.of_echo(struct.pack("<II", 4, 12) + bytes(20 << 20), bytes(12), calls=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_refuses_wrong_values(self):
-        done = self.said(self.REQUEST, VALUES)
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("wrong answer: element 0 is 0.0", done.stderr)
+        self.refused(self.of_echo(self.REQUEST, VALUES), "wrong answer: element 0 is 0.0")
 
     def test_refuses_a_status_other_than_ok_and_shows_its_text(self):
-        done = self.said(b"none", bytes(12))
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("status 3: the request has no sizes", done.stderr)
+        self.refused(self.of_echo(b"none", bytes(12)), "status 3: the request has no sizes")
+
+    def test_at_most_six_calls_share_a_connection(self):
+        answer_of = lambda _, stream, __: [grpc_answer(stream)]
+        for calls, connections in ((6, 1), (7, 2), (13, 3)):
+            done, opened = self.of(answer_of, calls)
+            self.assertEqual((done.returncode, opened), (0, connections), done.stderr)
+
+    def test_reads_answers_that_come_in_pieces(self):
+        def bytewise(_, stream, __):
+            parts = [headers(stream, {":status": "200"})]
+            parts += [frame(DATA, 0, stream, message(VALUES)[i:i + 1]) for i in range(len(message(VALUES)))]
+            parts += [headers(stream, {"grpc-status": "0"}, END_STREAM)]
+            whole = b"".join(parts)
+            return [whole[i:i + 7] for i in range(0, len(whole), 7)]
+        done, _ = self.of(bytewise, calls=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["body_bytes"], len(VALUES))
+
+    @staticmethod
+    def level_of_two(_, stream, request):
+        """`a` is answered with 1 by level 1, `b` with 2 by level 3."""
+        value, level = {b"a": (1.0, "1"), b"b": (2.0, "3")}[request]
+        return [grpc_answer(stream, message(struct.pack("<f", value)), {"gradus-level": level})]
+
+    def test_sends_several_requests_in_turn_and_counts_the_levels_that_answer(self):
+        outputs = [struct.pack("<f", value) for value in (1.0, 2.0)]
+        done, _ = self.of(self.level_of_two, requests=(b"a", b"b"), outputs=outputs)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counted = json.loads(done.stdout)
+        self.assertEqual(set(counted["levels"]), {"1", "3"})
+        self.assertEqual(sum(counted["levels"].values()), counted["requests"])
+
+    def test_compares_the_first_answers_of_every_connection_and_request(self):
+        outputs = [struct.pack("<f", 1.0)] * 2
+        self.refused_of(self.level_of_two, "wrong answer: element 0 is 2.0", requests=(b"a", b"b"), outputs=outputs)
+        second_wrong = lambda connection, stream, _: [grpc_answer(stream, message(bytes(12)) if connection == 2 else
+                                                                  message(VALUES))]
+        self.refused_of(second_wrong, "wrong answer: element 0 is 0.0", calls=7)
+
+    def test_refuses_an_answer_without_status(self):
+        self.refused_of(lambda _, stream, __: [headers(stream, {":status": "200"}), frame(DATA, END_STREAM, stream)],
+                        "without grpc-status")
+        self.refused_of(lambda _, stream, __: [headers(stream, {":status": "200"}),
+                                               headers(stream, {"grpc-status": "none"}, END_STREAM)],
+                        "without grpc-status")
+
+    def test_refuses_status_ok_without_one_whole_message(self):
+        for data in (b"", message(VALUES)[:-1], message(VALUES) + b"more", message(VALUES) * 2, message(VALUES, 1)):
+            self.refused_of(lambda _, stream, __, data=data: [grpc_answer(stream, data)], "without one whole")
+
+    def test_refuses_an_answer_to_half_a_request(self):
+        half = headers(1, {":status": "200"}) + headers(1, {"grpc-status": "0"}, END_STREAM)
+        self.refused_of(lambda *_: [], "before the request was sent", requests=(b"x" * 100_000,),
+                        greeting=frame(SETTINGS, 0, 0) + half)
+
+    def test_refuses_a_reset_call(self):
+        self.refused_of(lambda _, stream, __: [frame(RST_STREAM, 0, stream, struct.pack(">I", 8))],
+                        "a call was reset: CANCEL")
+
+    def test_refuses_an_answer_that_breaks_http_2(self):
+        self.refused_of(lambda _, stream, __: [headers(stream, {"grpc-status": "0"}, END_STREAM)],
+                        "a call was reset: PROTOCOL_ERROR")
+        self.refused_of(lambda _, stream, __: [frame(DATA, 0, 0)], "HTTP/2")
+
+    def test_refuses_a_server_that_goes_away(self):
+        self.refused_of(lambda *_: [frame(GOAWAY, 0, 0, struct.pack(">II", 1, 11) + b"too calm")],
+                        "ends the connection: ENHANCE_YOUR_CALM too calm")
+
+    def test_refuses_a_closed_connection(self):
+        self.refused_of(lambda *_: [], "the server closed the connection")
+
+    def test_refuses_a_server_without_http_2(self):
+        self.refused_of(lambda *_: [], "HTTP/2", greeting=answer(b"{}", "400 Bad Request"))
+
+    def test_refuses_a_port_where_nobody_listens(self):
+        with GrpcStandIn(None) as stand_in:
+            port = stand_in.port
+        self.refused(self.load(port, os.getpid(), [b"request"], [VALUES]), "Connection refused")
 
 
 class OpenLoad(unittest.TestCase):
