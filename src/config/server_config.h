@@ -29,6 +29,13 @@ struct GrpcConfig {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8001;                  // 0: any free port
   std::uint32_t max_input_size = 2147483647;  // bytes of one message; gRPC has no larger ones
+  std::chrono::milliseconds keepalive_time{7'200'000};  // without a word, then a ping is sent
+  std::chrono::milliseconds keepalive_timeout{20'000};  // for its answer
+  bool keepalive_permit_without_calls = false;          // either side may ping without a call
+  std::chrono::milliseconds http2_min_recv_ping_interval_without_data{300'000};
+  std::uint32_t http2_max_ping_strikes = 2;               // pings that come sooner; 0: no bound
+  std::chrono::milliseconds max_connection_age{0};        // 0: no bound
+  std::chrono::milliseconds max_connection_age_grace{0};  // for calls under way; 0: no bound
   bool operator==(const GrpcConfig&) const = default;
 };
 

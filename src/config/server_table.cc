@@ -80,12 +80,29 @@ const Fields<H>& http_fields() {
 
 const Fields<GrpcConfig>& grpc_fields() {
   using G = GrpcConfig;
+  constexpr std::int64_t kMost = 2'147'483'647;  // of gRPC's integers
   static const Fields<G> fields = {
       boolean("enabled", &G::enabled, kClosed),
       text("address", &G::address, is_address, "an address to listen on",
            "0.0.0.0 or :: for every interface"),
       integer("port", &G::port, 0, 65535, "0: any free port; the log says which"),
-      integer("max_input_size", &G::max_input_size, 1, 2'147'483'647, "bytes of one message"),
+      integer("max_input_size", &G::max_input_size, 1, kMost, "bytes of one message"),
+      milliseconds("keepalive_time_ms", &G::keepalive_time, 1, kMost,
+                   "a client that says nothing for so long is sent a ping"),
+      milliseconds("keepalive_timeout_ms", &G::keepalive_timeout, 1, kMost,
+                   "to answer that ping; then the connection is closed"),
+      boolean("keepalive_permit_without_calls", &G::keepalive_permit_without_calls,
+              "pings may be sent, by either side, while no call is under way"),
+      milliseconds("http2_min_recv_ping_interval_without_data_ms",
+                   &G::http2_min_recv_ping_interval_without_data, 0, kMost,
+                   "least time between a client's pings without data"),
+      integer("http2_max_ping_strikes", &G::http2_max_ping_strikes, 0, kMost,
+              "pings that come sooner than they may; one more and the connection is closed; 0: no "
+              "bound"),
+      milliseconds("max_connection_age_ms", &G::max_connection_age, 0, kMost,
+                   "then a connection takes no more calls; clients open another; 0: no bound"),
+      milliseconds("max_connection_age_grace_ms", &G::max_connection_age_grace, 0, kMost,
+                   "for its calls under way, which are cancelled then; 0: no bound"),
   };
   return fields;
 }

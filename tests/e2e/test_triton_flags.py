@@ -59,6 +59,14 @@ def effective(*flags):
     (["--allow-metrics=False"], "metrics.enabled", "false"),
     (["--allow-metrics"], "metrics.enabled", "true"),
     (["--metrics-address", "127.0.0.2"], "metrics.address", '"127.0.0.2"'),
+    (["--grpc-keepalive-time=60000"], "grpc.keepalive_time_ms", "60000"),
+    (["--grpc-keepalive-timeout", "7"], "grpc.keepalive_timeout_ms", "7"),
+    (["--grpc-keepalive-permit-without-calls=1"], "grpc.keepalive_permit_without_calls", "true"),
+    (["--grpc-http2-min-recv-ping-interval-without-data=8"],
+     "grpc.http2_min_recv_ping_interval_without_data_ms", "8"),
+    (["--grpc-http2-max-ping-strikes=9"], "grpc.http2_max_ping_strikes", "9"),
+    (["--grpc-max-connection-age=10"], "grpc.max_connection_age_ms", "10"),
+    (["--grpc-max-connection-age-grace=11"], "grpc.max_connection_age_grace_ms", "11"),
     (["--exit-timeout-secs=5"], "exit_timeout_ms", "5000"),
     (["--log-verbose=1"], "log_level", "debug"),
     (["--log-verbose=0"], "log_level", "info"),
@@ -76,7 +84,7 @@ def test_a_flag_means_the_same(flags, key, value):
     ("--grpc-use-ssl=true", "TLS"), ("--grpc-server-cert=cert.pem", "TLS"),
     ("--http-restricted-api=inference:key=value", "proxy"), ("--allow-sagemaker=1", "SageMaker"),
     ("--trace-config=mode=opentelemetry", "Triton's own"), ("--allow-http=maybe", "true or false"),
-    ("--exit-timeout-secs=soon", "integer"),
+    ("--exit-timeout-secs=soon", "integer"), ("--grpc-keepalive-time=0", "[1, 2147483647]"),
 ])
 def test_what_cannot_be_is_refused_with_a_reason(flag, text):
     code, _, said = run_to_end("serve", STORE, "--check-config", flag)

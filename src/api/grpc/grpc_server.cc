@@ -139,16 +139,23 @@ void log_of_grpc(gpr_log_func_args* args) {
   }
 }
 
-// Keepalive has Triton's defaults. Who connects and says nothing takes up no room for long, as over
-// HTTP; gRPC would wait for two minutes.
-void set_patience(grpc::ServerBuilder& builder) {
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 7'200'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 2);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 300'000);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+// Who connects and says nothing takes up no room for long, as over HTTP; gRPC would wait for two
+// minutes.
+void set_patience(const config::GrpcConfig& config, grpc::ServerBuilder& builder) {
+  const auto set = [&builder](const char* name, std::int64_t value) {
+    builder.AddChannelArgument(name, static_cast<int>(value));
+  };
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, config.keepalive_time.count());
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, config.keepalive_timeout.count());
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, config.keepalive_permit_without_calls ? 1 : 0);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      config.http2_min_recv_ping_interval_without_data.count());
+  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, config.http2_max_ping_strikes);
+  const std::int64_t age = config.max_connection_age.count();
+  if (age > 0) set(GRPC_ARG_MAX_CONNECTION_AGE_MS, age);
+  const std::int64_t grace = config.max_connection_age_grace.count();
+  if (grace > 0) set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, grace);
 }
 
 // An IPv6 address stands in brackets (RFC 3986, 3.2.2).
@@ -183,7 +190,7 @@ class GrpcServer::Running {
         grpc::InsecureServerCredentials());
     builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_input_size));
     builder.SetMaxSendMessageSize(std::numeric_limits<int>::max());
-    set_patience(builder);
+    set_patience(config, builder);
     queue_ = std::make_unique<CallQueue>(
         builder, [this](const std::shared_ptr<Call>& call) { answer(call); });
     const auto port = gate_.listen(config.address, config.port);

@@ -42,7 +42,17 @@ http:
   header_timeout_ms: 1
   body_timeout_ms: 2
   idle_timeout_ms: 3
-grpc: {address: "::", port: 9000, max_input_size: 2147483647}
+grpc:
+  address: "::"
+  port: 9000
+  max_input_size: 2147483647
+  keepalive_time_ms: 1
+  keepalive_timeout_ms: 2147483647
+  keepalive_permit_without_calls: true
+  http2_min_recv_ping_interval_without_data_ms: 3
+  http2_max_ping_strikes: 4
+  max_connection_age_ms: 5
+  max_connection_age_grace_ms: 6
 metrics: {address: 0.0.0.0, port: 0}
 admin: {token_file: /run/token, allow_from_loopback: true}
 trace: {file: /var/t.json, level: TIMESTAMPS, rate: 4294967295, count: 0, log_frequency: 7}
@@ -72,7 +82,7 @@ TEST(ServerConfig, ReadsEveryKey) {
   ServerConfig expected;
   expected.model_repositories = {"/a", "b c"};
   expected.http = {true, "::1", 0, 1ull << 40, 4096, 7, 1ms, 2ms, 3ms};
-  expected.grpc = {true, "::", 9000, 2147483647};
+  expected.grpc = {true, "::", 9000, 2147483647, 1ms, 2147483647ms, true, 3ms, 4, 5ms, 6ms};
   expected.admin = {"/run/token", true};
   expected.trace = {"/var/t.json", TraceLevel::kTimestamps, 4294967295, 0, 7};
   expected.allow_client_shm = true;
@@ -168,6 +178,16 @@ TEST(ServerConfig, RefusesWhatTheTableDoesNotAllow) {
       {"http: {max_input_size: 0}", {"http.max_input_size = 0: must be in [1, 1099511627776]"}},
       {"grpc: {max_input_size: 2147483648}",
        {"grpc.max_input_size = 2147483648: must be in [1, 2147483647]"}},
+      {"grpc: {keepalive_time_ms: 0, keepalive_timeout_ms: 0, keepalive_permit_without_calls: 1}",
+       {"grpc.keepalive_time_ms = 0: must be in [1, 2147483647]",
+        "grpc.keepalive_timeout_ms = 0: must be in [1, 2147483647]",
+        "grpc.keepalive_permit_without_calls = 1: must be true or false"}},
+      {"grpc: {http2_min_recv_ping_interval_without_data_ms: -1, http2_max_ping_strikes: -1,"
+       " max_connection_age_ms: 2147483648, max_connection_age_grace_ms: soon}",
+       {"grpc.http2_min_recv_ping_interval_without_data_ms = -1: must be in [0, 2147483647]",
+        "grpc.http2_max_ping_strikes = -1: must be in [0, 2147483647]",
+        "grpc.max_connection_age_ms = 2147483648: must be in [0, 2147483647]",
+        "grpc.max_connection_age_grace_ms = soon: must be an integer in [0, 2147483647]"}},
       {"http: {max_header_size: 255}", {"http.max_header_size = 255: must be in [256, 1048576]"}},
       {"http: {body_timeout_ms: 0}", {"http.body_timeout_ms = 0: must be in [1, 3600000]"}},
       {"alerts: {alertmanager_url: \"host:9093\"}",
