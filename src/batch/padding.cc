@@ -135,8 +135,7 @@ Result<Padding> plan_padding(const Model& model, const std::map<std::string, dou
     return padding;
   }
   for (const auto& [name, value] : values) {
-    const auto input = std::find_if(model.inputs.begin(), model.inputs.end(),
-                                    [&](const Port& port) { return port.name == name; });
+    const auto input = std::ranges::find(model.inputs, name, &Port::name);
     if (input == model.inputs.end()) {
       return fail(Code::kInvalid, "input '" + name + "' cannot be padded: the model has none");
     }

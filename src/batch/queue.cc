@@ -22,7 +22,12 @@ Entry::~Entry() {
 }
 
 bool Queue::Better::operator()(const Entry& a, const Entry& b) const {
-  return std::tie(a.rank_, a.deadline, a.number_) < std::tie(b.rank_, b.deadline, b.number_);
+  return std::tie(a.rank_, a.late_, a.deadline, a.number_) <
+         std::tie(b.rank_, b.late_, b.deadline, b.number_);
+}
+
+bool Queue::Sooner::operator()(const Entry& a, const Entry& b) const {
+  return std::tie(a.turns_at_, a.number_) < std::tie(b.turns_at_, b.number_);
 }
 
 Queue::~Queue() {
@@ -36,6 +41,12 @@ bool Queue::fits(const Use& used, const Entry& entry, std::size_t most, std::uin
 
 Queue::Pushed Queue::push(Entry& entry, TimePoint now, std::uint32_t idle) {
   Pushed pushed;
+  if (const auto waiting = of_priority_.find(entry.priority);
+      entry.most_of_priority > 0 && waiting != of_priority_.end() &&
+      waiting->second >= std::size_t{entry.most_of_priority} + idle) {
+    pushed.priority_full = true;
+    return pushed;
+  }
   if (entry.tier == config::Tier::kBatch) {
     const auto share = [&](auto bound) {
       return static_cast<decltype(bound)>(limits_.batch_share * static_cast<double>(bound));
@@ -73,8 +84,14 @@ void Queue::push_anyway(Entry& entry, TimePoint now) {
   if (entry.waiting()) broken("an entry is pushed twice; samples", entry.samples);
   entry.queued_at = now;
   entry.rank_ = entry.tier;
+  entry.late_ = false;
   entry.number_ = ++pushed_;
   order_.insert(entry);
+  if (entry.due != TimePoint::max()) {
+    entry.turns_at_ = entry.due;
+    turns_.insert(entry);
+  }
+  if (entry.most_of_priority > 0) ++of_priority_[entry.priority];
   arrivals_[index(entry.tier)][index(entry.rank_)].push_back(entry);
   samples_ += entry.samples;
   for (Use* use : {&all_, entry.tier == config::Tier::kBatch ? &batch_ : nullptr}) {
@@ -87,6 +104,11 @@ void Queue::push_anyway(Entry& entry, TimePoint now) {
 void Queue::remove(Entry& entry) {
   if (!entry.waiting()) return;
   order_.erase(order_.iterator_to(entry));
+  if (entry.by_turn_.is_linked()) turns_.erase(turns_.iterator_to(entry));
+  if (entry.most_of_priority > 0) {
+    const auto waiting = of_priority_.find(entry.priority);
+    if (--waiting->second == 0) of_priority_.erase(waiting);
+  }
   auto& arrivals = arrivals_[index(entry.tier)][index(entry.rank_)];
   arrivals.erase(arrivals.iterator_to(entry));
   samples_ -= entry.samples;
@@ -109,6 +131,7 @@ std::vector<Entry*> Queue::drain() {
 
 // Within one list all came as one tier and count as one, so the oldest is the next to rise.
 void Queue::age(TimePoint now) {
+  turn(now);
   for (std::size_t tier = 1; tier < config::kTiers; ++tier) {
     for (std::size_t rank = tier; rank > 0; --rank) {
       Arrivals& from = arrivals_[tier][rank];
@@ -122,6 +145,20 @@ void Queue::age(TimePoint now) {
         arrivals_[tier][rank - 1].push_back(entry);
       }
     }
+  }
+}
+
+// At its `due` an entry is late, and after one more ageing in time again.
+void Queue::turn(TimePoint now) {
+  while (!turns_.empty() && turns_.begin()->turns_at_ <= now) {
+    Entry& entry = *turns_.begin();
+    turns_.erase(turns_.begin());
+    order_.erase(order_.iterator_to(entry));
+    entry.late_ = !entry.late_;
+    order_.insert(entry);
+    if (!entry.late_) continue;
+    entry.turns_at_ = entry.due + limits_.ageing;
+    turns_.insert(entry);
   }
 }
 

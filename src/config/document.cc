@@ -172,6 +172,8 @@ void document(std::ostream& out) {
   append_heading(out, "Keys of `gradus.yaml`");
   append_rows(out, model_fields(), "", {"policy"});
   out << "| `policy` | a map of keys | | thresholds of the policy, below |\n";
+  append_heading(out, "Keys of an entry of `queue_policies`");
+  append_rows(out, queue_policy_fields(), "");
   append_heading(out, "Keys of a level");
   append_rows(out, level_fields(), "");
   append_heading(out, "Keys of `policy`");

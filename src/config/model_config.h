@@ -9,6 +9,7 @@
 
 #include "config/declared.h"
 #include "config/policy_config.h"
+#include "config/queue_policies.h"
 
 namespace gradus::config {
 
@@ -16,6 +17,7 @@ enum class CheckOutputs { kNone, kFinite };
 enum class Join { kIfQuicker, kAlways };
 enum class Keep { kIfFaster, kAlways };
 enum class Isolation { kAuto, kNone, kProcess };
+enum class ExecutionMode { kSequential, kParallel };
 
 struct ProviderConfig {
   std::string name;                            // ONNX Runtime's full name
@@ -39,7 +41,9 @@ struct LevelConfig {
   double batch_tier_share = 0.5;  // of a GPU's time that tier `batch` may use, 0..1
   std::chrono::milliseconds target_p99{800};  // 1 ms..1 h
   int threads = 1;                            // intra-op threads of one run, 1..256
-  int instances = 0;  // concurrent runs, 0..256; 0: as many as CPUs allow (CPU), 1 (GPU)
+  ExecutionMode execution_mode = ExecutionMode::kSequential;
+  int inter_op_threads = 0;  // that run nodes in kParallel, 0..256; 0: usable CPUs
+  int instances = 0;         // concurrent runs, 0..256; 0: as many as CPUs allow (CPU), 1 (GPU)
   CheckOutputs check_outputs = CheckOutputs::kNone;
   bool allow_software_gpu = false;         // a Vulkan device of type CPU counts as a GPU
   Keep keep = Keep::kIfFaster;             // kAlways: never skipped for being slower
@@ -66,6 +70,7 @@ struct ModelConfig {
   std::uint32_t priority_levels = 0;   // values of the parameter `priority`; 0: three tiers
   std::map<std::string, double> pad;   // input -> value that makes unequal lengths equal
   std::uint32_t default_priority = 0;  // of requests that give none; 0: tier standard
+  QueuePolicies queue_policies;
   VersionPolicy version_policy;
   Declared declared;
   std::vector<WarmupSample> warmup;  // run once more on each level that is loaded

@@ -286,6 +286,13 @@ Fields<L> make_level_fields() {
              "of an otherwise idle GPU's time that requests of tier `batch` may use"),
       milliseconds("target_p99_ms", &L::target_p99, 1, kHour, "p99 target of one run"),
       integer("threads", &L::threads, 1, 256, "threads within one run"),
+      choice<L, ExecutionMode>(
+          "execution_mode", &L::execution_mode,
+          {{"sequential", ExecutionMode::kSequential}, {"parallel", ExecutionMode::kParallel}},
+          "of ONNX Runtime. `parallel` takes a CPU more a run, and only nodes on different kinds "
+          "of devices go on at the same time"),
+      integer("inter_op_threads", &L::inter_op_threads, 0, 256,
+              "that run nodes in mode `parallel`; 0: as many as CPUs"),
       integer("instances", &L::instances, 0, 256,
               "runs at the same time; 0: as many as CPUs allow, 1 on a GPU"),
       choice<L, CheckOutputs>("check_outputs", &L::check_outputs,
@@ -348,6 +355,14 @@ const Fields<ModelConfig>& model_fields() {
               "standard, 3 and above batch"),
       integer("default_priority", &ModelConfig::default_priority, 0, 1'000'000,
               "`priority` of a request that gives none; 0: tier `standard`"),
+      {"queue_policies", kQueuePolicies,
+       "how long and how many requests of a priority wait, keys below; `default`: of each that has "
+       "no entry, and of requests that name a tier instead",
+       [](const Value& value, Reader& reader, ModelConfig& out) {
+         read_queue_policies(value, reader, out.queue_policies);
+       },
+       [](const ModelConfig& config) { return show_queue_policies(config.queue_policies); },
+       "no timeout and no bound"},
       {"version_policy", kVersionPolicy,
        "which of the versions in the model's folder are served: all, the N highest, or these",
        read_version_policy, show_version_policy, "`{latest: 1}`"},

@@ -14,6 +14,13 @@ const Fields<PolicyConfig>& policy_fields();
 /// Bounds that tie thresholds to each other.
 void check_policy(const PolicyConfig& policy, Reader& reader);
 
+/// Every key of an entry of `queue_policies:`.
+const Fields<QueuePolicy>& queue_policy_fields();
+inline constexpr const char* kQueuePolicies =
+    "a map of `default` and priorities in [1, 1000000] to maps of keys";
+void read_queue_policies(const Value& value, Reader& reader, QueuePolicies& out);
+Value show_queue_policies(const QueuePolicies& policies);
+
 /// Every key of an entry of `levels:`.
 const Fields<LevelConfig>& level_fields();
 /// Those that `default_levels:` may change: all but `name`, `level` and `file`.

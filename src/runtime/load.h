@@ -13,8 +13,10 @@ namespace gradus::runtime {
 struct LoadSpec {
   std::filesystem::path file;                     // an ONNX model
   std::vector<config::ProviderConfig> providers;  // tried in order, each once
-  std::vector<int> device_ids;      // of the provider, counted from 0; empty: its default device
-  int threads = 1;                  // intra-op threads of one run, 1..256
+  std::vector<int> device_ids;  // of the provider, counted from 0; empty: its default device
+  int threads = 1;              // intra-op threads of one run, 1..256
+  config::ExecutionMode execution_mode = config::ExecutionMode::kSequential;
+  int inter_op_threads = 0;         // in mode kParallel, 0..256; 0: usable CPUs
   bool allow_software_gpu = false;  // a Vulkan device of type CPU counts as a GPU
   config::CheckOutputs check_outputs = config::CheckOutputs::kNone;
 };

@@ -1,34 +1,22 @@
 #include "serving/in_flight.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "batch/batchable.h"
 #include "ladder/events.h"
-#include "ladder/plan.h"
-#include "serving/declared.h"
-#include "serving/status.h"
+#include "serving/time_limits.h"
 
 namespace gradus::serving {
 namespace {
 
-using namespace std::chrono_literals;
-
 static_assert(ladder::kMaxLevels <= 8, "tried_levels_ has a bit for each");
 
-std::string level_text(const LevelSlot& slot) {
-  return "level " + std::to_string(slot.config.level) + " '" + slot.config.name + "'";
-}
-
-std::string ms_text(Duration time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f ms", to_ms(time));
-  return text;
-}
-
-TimePoint deadline_of(const Request& request, const config::ModelConfig& config) {
-  return request.arrival + request.timeout.value_or(config.default_timeout);
+std::string refusal_text(LevelQueue::Pushed pushed, const Attempt& attempt) {
+  if (pushed == LevelQueue::Pushed::kFull) return "its queue is full";
+  if (pushed == LevelQueue::Pushed::kTooLate) return "it would answer after the deadline";
+  return "as many requests of priority " + std::to_string(attempt.priority) +
+         " wait as may: " + std::to_string(attempt.most_of_priority);
 }
 
 }  // namespace
@@ -54,11 +42,16 @@ InFlight::InFlight(std::shared_ptr<Model> model, Request request, Done done, con
       clock_(clock),
       timer_(timer),
       tier_(*request_.tier),
-      deadline_(deadline_of(request_, model_->config)),
+      deadline_(time_limits(request_, model_->config).deadline),
       attempts_{Attempt(*this), Attempt(*this)} {
+  const config::QueuePolicy& policy = model_->config.queue_policies.of(request_.priority);
+  const TimePoint due = time_limits(request_, model_->config).due;
   for (Attempt& attempt : attempts_) {
     attempt.tier = tier_;
     attempt.deadline = deadline_;
+    attempt.due = due;
+    attempt.priority = request_.priority;
+    attempt.most_of_priority = policy.max_queue_size;
   }
 }
 
@@ -244,18 +237,9 @@ InFlight::Placed InFlight::place_on(Attempt& attempt, LevelSlot& slot, std::size
   const MutexLock lock(mutex_);
   attempt.slot_ = nullptr;
   tried_levels_ &= static_cast<std::uint8_t>(~bit);
-  overloaded_ = true;
-  note(&slot, pushed == LevelQueue::Pushed::kFull ? "its queue is full"
-                                                  : "it would answer after the deadline");
+  (pushed == LevelQueue::Pushed::kPriorityFull ? bounded_ : overloaded_) = true;
+  note(&slot, refusal_text(pushed, attempt));
   return Placed::kRefused;
-}
-
-bool InFlight::may_be_hedged(const LevelSlot& slot) const {
-  for (std::size_t place = 0; place < route_.size(); ++place) {
-    const LevelSlot* const next = route_.proven(place) ? untried(place) : nullptr;
-    if (next != nullptr && !share_device(slot.config, next->config)) return true;
-  }
-  return false;
 }
 
 void InFlight::wake_at(TimePoint at) {
@@ -269,77 +253,6 @@ void InFlight::due() {
   if (finished()) return;
   const TimePoint now = clock_.now();
   now >= deadline_ ? expire() : hedge(now);
-}
-
-void InFlight::hedge(TimePoint now) {
-  if (!take_turn()) return wake_at(std::min(deadline_, now + 1ms));
-  Attempt* from = nullptr;
-  bool only_one = false;
-  {
-    const MutexLock lock(mutex_);
-    for (Attempt& one : attempts_) {
-      if (one.slot_ != nullptr) from = &one;
-    }
-    only_one = from != nullptr && other(*from).slot_ == nullptr;
-  }
-  const auto again = only_one ? hedge_from(*from, other(*from), now) : std::nullopt;
-  wake_at(again.value_or(deadline_));
-  while (!end_turn()) place_next();
-}
-
-// When to look again; nothing: no more. The best level that is still in time is the one.
-std::optional<TimePoint> InFlight::hedge_from(Attempt& from, Attempt& into, TimePoint now) {
-  int level = 0;
-  {
-    const MutexLock lock(mutex_);
-    if (from.slot_ == nullptr) return std::nullopt;  // failed meanwhile; go_on() is to look again
-    level = from.slot_->config.level;
-  }
-  for (std::size_t place = 0; place < route_.size(); ++place) {
-    LevelSlot* slot = nullptr;
-    {
-      const MutexLock lock(mutex_);
-      if (route_.proven(place)) slot = untried(place);
-      if (slot != nullptr && (!may_go_to(*slot, into) || held_by_better_tiers(*slot))) {
-        slot = nullptr;
-      }
-    }
-    if (slot == nullptr || !bind(into, *slot, place)) continue;
-    const ladder::Prospect next = slot->runtime()->queue->prospect(into);
-    const auto at = ladder::hedge_at({.started = from.pushed_at_,
-                                      .usual = from.usual,
-                                      .next = next,
-                                      .upwards = slot->config.level < level,
-                                      .deadline = deadline_});
-    if (!at) continue;
-    if (*at > now) return at;
-    start_hedge(from, into, place, now);
-    return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-void InFlight::start_hedge(Attempt& from, Attempt& into, std::size_t place, TimePoint now) {
-  LevelSlot* left = nullptr;
-  {
-    const MutexLock lock(mutex_);
-    left = from.slot_;  // null: it has just failed, and go_on() is to look again
-  }
-  if (left == nullptr) return;
-  // What only waits goes elsewhere; what runs is let run, at the cost of doing it twice.
-  if (left->runtime()->queue->remove(from)) {
-    model_->ladder.tell(ladder::TooLate{left->config.level, now});
-    const MutexLock lock(mutex_);
-    note(left, "it would answer after the deadline");
-    free(from);
-    look_again_ = true;
-    return;
-  }
-  LevelSlot& slot = *model_->slot(route_[place]);
-  if (model_->ladder.take_hedge() &&
-      place_on(into, slot, place, Admission::kNowAndThen, true) == Placed::kYes) {
-    slot.metrics.hedged();
-  }
 }
 
 void InFlight::free(Attempt& attempt) {
@@ -389,147 +302,6 @@ void InFlight::failed(Attempt& attempt, const Error& error) {
     return;
   }
   go_on();
-}
-
-void InFlight::answer(Attempt& attempt, std::vector<Tensor> outputs, const metrics::RunTimes& run) {
-  if (finished()) return;
-  const LevelSlot* slot = nullptr;
-  Duration queue{};
-  TimePoint queued{};
-  TimePoint begun{};
-  {
-    const MutexLock lock(mutex_);
-    slot = attempt.slot_;
-    queue = queue_;
-    queued = attempt.pushed_at_;
-    begun = attempt.begun_.value_or(queued);
-    attempt.run_ = nullptr;
-  }
-  Response response;
-  response.model = model_->name;
-  response.version = model_->version;
-  response.id = request_.id;
-  response.outputs.reserve(outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    response.outputs.push_back(
-        {slot->runtime()->signature().outputs[attempt.bound_.outputs[i]].name,
-         std::move(outputs[i])});
-    NamedTensor& output = response.outputs.back();
-    if (const auto* said = find_declared(model_->config.declared.outputs, output.name)) {
-      output.tensor.shape = client_shape(model_->config.declared, *said, output.tensor.shape);
-    }
-  }
-  response.origin = {.level = slot->config.level,
-                     .level_name = slot->config.name,
-                     .variant = slot->config.file,
-                     .degraded = model_->ladder.degraded_at(slot->config.level),
-                     .queue = queue,
-                     .run = run.input + run.infer + run.output,
-                     .latency = clock_.now() - request_.arrival,
-                     .queued = queued,
-                     .begun = begun,
-                     .joining = run.input,
-                     .splitting = run.output};
-  finish(std::move(response), &attempt);
-}
-
-void InFlight::expire() {
-  std::string why = "model '" + model_->name + "': the deadline of " +
-                    std::to_string(to_us(deadline_ - request_.arrival)) +
-                    " us passed before a level answered";
-  {
-    const TimePoint now = clock_.now();
-    const MutexLock lock(mutex_);
-    for (const Attempt& attempt : attempts_) {
-      if (attempt.slot_ == nullptr) continue;
-      note(attempt.slot_, attempt.begun_
-                              ? "it had run for " + ms_text(now - *attempt.begun_)
-                              : "it had waited for " + ms_text(now - attempt.pushed_at_));
-    }
-    if (!tried_.empty()) why += ": " + tried_;
-  }
-  finish(fail(Code::kDeadline, std::move(why)));
-}
-
-void InFlight::cancel() { finish(fail(Code::kCancelled, "the client has gone")); }
-
-void InFlight::give_up() {
-  std::string tried;
-  std::string refusal;
-  bool overloaded = false;
-  bool ran = false;
-  {
-    const MutexLock lock(mutex_);
-    tried = tried_;
-    refusal = refusal_;
-    overloaded = overloaded_;
-    ran = ran_;
-  }
-  if (!refusal.empty() && !overloaded) {
-    return finish(fail(Code::kInvalid, "model '" + model_->name + "': " + refusal));
-  }
-  if (overloaded && !ran) model_->ladder.tell(ladder::TooLate{route_[0], clock_.now()});
-  std::string why = "model '" + model_->name + "': no level that the request accepts could answer";
-  const std::string reasons = tried.empty() ? missing_levels(*model_) : tried;
-  if (!reasons.empty()) why += ": " + reasons;
-  finish(fail(overloaded ? Code::kOverloaded : Code::kUnavailable, std::move(why)));
-}
-
-// The level cannot take this request; a worse one may take more shapes than it does.
-void InFlight::refuse(const Error& error) {
-  if (refusal_.empty()) refusal_ = error.message;
-}
-
-void InFlight::note(const LevelSlot* slot, const std::string& what) {
-  const std::string text = (slot != nullptr ? level_text(*slot) + ": " : "") + what;
-  if (tried_.find(text) != std::string::npos) return;  // it was asked twice
-  if (!tried_.empty()) tried_ += "; ";
-  tried_ += text;
-}
-
-void InFlight::finish(Result<Response> result, const Attempt* winner) {
-  if (finished_.exchange(true, std::memory_order_acq_rel)) return;
-  struct Left {
-    Attempt* attempt;
-    LevelSlot* slot;
-    std::shared_ptr<SharedRun> run;
-  };
-  std::array<Left, 2> left{};
-  std::size_t count = 0;
-  DeadlineTimer::Ticket ticket;
-  {
-    const MutexLock lock(mutex_);
-    ticket = ticket_;
-    for (Attempt& attempt : attempts_) {
-      if (attempt.slot_ == nullptr || &attempt == winner) continue;
-      left[count++] = {&attempt, attempt.slot_, std::move(attempt.run_)};
-    }
-  }
-  timer_.cancel(ticket);
-  // First the places in queues and devices, then the answer: who has it may ask again at once.
-  const Code code = result ? Code::kInternal : result.error().code;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& [attempt, slot, run] = left[i];
-    const bool waited = slot->runtime()->queue->remove(*attempt);
-    if (run != nullptr) run->leave();
-    const auto phase = waited ? metrics::Phase::kQueued : metrics::Phase::kRunning;
-    if (code == Code::kDeadline) {
-      slot->metrics.deadline_missed(phase);
-      if (waited) model_->ladder.tell(ladder::TooLate{slot->config.level, clock_.now()});
-    }
-    if (code == Code::kCancelled) slot->metrics.cancelled(phase);
-  }
-  if (result) {
-    if (model_->ladder.canary()) model_->shapes.note(request_.inputs);
-    const Origin& origin = result->origin;
-    winner->slot_->metrics.answered(origin.queue, origin.run, origin.latency, origin.joining,
-                                    origin.splitting);
-    model_->metrics.answered(request_.arrival + origin.latency);
-    if (winner->hedge_) winner->slot_->metrics.hedge_won();
-  } else {
-    model_->metrics.failed(code, clock_.now() - request_.arrival);
-  }
-  std::exchange(done_, nullptr)(std::move(result));
 }
 
 void Attempt::evicted(const char* why) { request_.evicted(*this, why); }

@@ -100,6 +100,7 @@ class InFlight final : public DeadlineTimer::Waiter,
   bool moving_ GUARDED_BY(mutex_) = false;            // a thread goes on …
   bool look_again_ GUARDED_BY(mutex_) = false;        // … and is to do so once more
   bool overloaded_ GUARDED_BY(mutex_) = false;  // a level refused it for its queue or its estimate
+  bool bounded_ GUARDED_BY(mutex_) = false;     // … or for how many of its priority wait there
   bool ran_ GUARDED_BY(mutex_) = false;
   int lost_workers_ GUARDED_BY(mutex_) = 0;  // while it ran there
   Duration queue_ GUARDED_BY(mutex_){};      // waiting, all attempts

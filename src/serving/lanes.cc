@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace gradus::serving {
+namespace {
+
+// In parallel mode who asks ONNX Runtime for a run waits for the other threads without sleeping.
+int cpus_of_run(const config::LevelConfig& level) {
+  return level.threads + (level.execution_mode == config::ExecutionMode::kParallel ? 1 : 0);
+}
+
+}  // namespace
 
 int instances_each(const config::LevelConfig& level) { return std::max(1, level.instances); }
 
@@ -30,8 +38,9 @@ std::shared_ptr<Lane> Lanes::lane_for(const std::string& model, const config::Le
   if (devices > 1) {
     instances = devices * instances_each(level);
   } else if (instances == 0) {
-    if (!on_gpu && level.threads == 1) return shared_cpu_;
-    instances = on_gpu ? 1 : std::max(1, cpus_ / level.threads);
+    const int busy = cpus_of_run(level);
+    if (!on_gpu && busy == 1) return shared_cpu_;
+    instances = on_gpu ? 1 : std::max(1, cpus_ / busy);
   }
   auto lane = std::make_shared<Lane>("run-" + model, instances, clock_);
   const MutexLock lock(mutex_);

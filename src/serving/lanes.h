@@ -1,6 +1,6 @@
 // Which lane a level runs on. CPU levels of all models share one, with as many instances as CPUs; a
-// level that sets `instances` or `threads`, or names several devices, and every GPU level, has a
-// lane of its own.
+// level that sets `instances`, `threads` or `execution_mode`, or names several devices, and every
+// GPU level, has a lane of its own.
 #pragma once
 #include <memory>
 #include <string>

@@ -68,6 +68,8 @@ Result<runtime::Loaded> load_on(std::size_t device, const std::shared_ptr<Model>
                          .providers = level.providers,
                          .device_ids = {},
                          .threads = level.threads,
+                         .execution_mode = level.execution_mode,
+                         .inter_op_threads = level.inter_op_threads,
                          .allow_software_gpu = level.allow_software_gpu,
                          .check_outputs = level.check_outputs};
   if (!level.device_ids.empty()) spec.device_ids = {level.device_ids[device]};

@@ -18,6 +18,7 @@
 #include "batch/closing.h"
 #include "batch/queue.h"
 #include "batch/size_limit.h"
+#include "batch/size_trials.h"
 #include "batch/worthwhile.h"
 #include "ladder/estimates.h"
 #include "ladder/plan.h"
@@ -62,6 +63,7 @@ struct Batch {
   std::vector<std::shared_ptr<Waiting>> late;     // met on the way: past their deadline …
   std::vector<std::shared_ptr<Waiting>> doomed;  // … or so near to it that no run would be in time
   bool quick = false;                            // known to be over before anybody could stop it
+  bool is_trial = false;                         // shows what another size than the usual one takes
 };
 
 /// What a run was, for the estimates; nothing of runs that tell nothing.
@@ -91,7 +93,7 @@ class LevelQueue {
     /// answers the members or sends them elsewhere: who has an answer finds the instance free.
     std::function<void(Batch, const Ended& ended)> run;
   };
-  enum class Pushed { kTaken, kFull, kTooLate };
+  enum class Pushed { kTaken, kFull, kPriorityFull, kTooLate };
   enum class Admission {
     kByEstimate,  // what cannot make its deadline, by a guess or better, is too late
     kNowAndThen,  // no level makes it by its p99: a guess refuses nobody; an idle one that makes it
@@ -142,8 +144,8 @@ class LevelQueue {
   LevelQueue(Lane& lane, Options options);
 
   Pushed add(const std::shared_ptr<Waiting>& waiter, Admission admission, bool bounded);
-  bool enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now, bool bounded,
-               std::vector<std::shared_ptr<Waiting>>& evicted);
+  Pushed enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost, TimePoint now, bool bounded,
+                 std::vector<std::shared_ptr<Waiting>>& evicted);
   ladder::Prospect prospect(const Waiting& waiter, std::uint32_t together, TimePoint now) const;
   bool in_time(Waiting& waiter, const ladder::Prospect& prospect, Admission admission,
                TimePoint now);
@@ -152,14 +154,23 @@ class LevelQueue {
   void drop_doomed(Batch& batch, Duration run, TimePoint now);
   std::size_t begin(Duration cost, TimePoint now);  // the seat
   void end(std::size_t seat);
-  void learn(const Ran& ran, bool batch_tier, TimePoint now);
+  void learn(const Ran& ran, bool batch_tier, bool is_trial, TimePoint now);
   // Without the lock, after begin().
   void run(Batch batch, std::size_t seat);
   void run_probe(const std::function<void()>& job, std::size_t seat);
   std::shared_ptr<Waiting> forget(Waiting& waiter);
-  // Of padded length; the nearest above it that was warmed up stands for others.
-  batch::Rules rules(std::int64_t length) const;
-  const batch::JoinSize& join_size(std::int64_t length) const;
+  // What can be joined, and how far that pays.
+  struct Kind {
+    std::int64_t length = 0;
+    std::uint64_t shape = 0;  // of ladder::Size
+    batch::JoinSize join;
+    std::uint32_t largest = 1;  // whose time is known
+    batch::SizeTrials trials;
+  };
+  // Of padded length the nearest above it that was warmed up stands for others.
+  batch::Rules rules(const batch::Entry& first) const;
+  batch::JoinSize join_size(std::uint64_t shape, std::int64_t length) const;
+  void meet(const Waiting& waiter);
   void find_join_sizes(TimePoint now);
   std::uint32_t fitting(const batch::Candidate& seen, const Waiting& first, TimePoint now) const;
   std::uint32_t likely_size(const Waiting& waiter) const;
@@ -177,12 +188,7 @@ class LevelQueue {
   std::uint32_t running_ = 0;  // of the lane's instances
   bool closing_ = false;       // somebody waits until that is 0
   ladder::Busy busy_;
-  struct Warm {
-    std::int64_t length = 0;
-    std::uint64_t shape = 0;  // of ladder::Size
-    batch::JoinSize join;
-  };
-  std::vector<Warm> warm_;           // ascending by length
+  std::vector<Kind> kinds_;          // ascending by length
   ladder::Size typical_{};           // of the latest request …
   std::int64_t typical_length_ = 0;  // … and its padded length
 };

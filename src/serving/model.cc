@@ -29,12 +29,12 @@ std::string difference(const std::vector<runtime::TensorSpec>& better,
 
 }  // namespace
 
-Model::Model(std::string name_, std::string version_, std::filesystem::path files_,
-             config::ModelConfig config_, const Clock& clock, Observer observer)
-    : name(std::move(name_)),
-      version(std::move(version_)),
-      files(std::move(files_)),
-      config(std::move(config_)),
+Model::Model(std::string model, std::string number, std::filesystem::path folder,
+             config::ModelConfig settings, const Clock& clock, Observer observer)
+    : name(std::move(model)),
+      version(std::move(number)),
+      files(std::move(folder)),
+      config(std::move(settings)),
       ladder(name, version, config, clock, std::move(observer)),
       loading(static_cast<int>(config.levels.size())),
       cpu_loading(static_cast<int>(

@@ -122,6 +122,7 @@ std::vector<std::uint64_t> wanted(const config::VersionPolicy& policy,
     return numbers;
   }
   std::vector<std::uint64_t> numbers;
+  numbers.reserve(versions.size());
   for (const auto& [number, folder] : versions) numbers.push_back(number);
   if (policy.latest > 0 && numbers.size() > policy.latest) {
     numbers.erase(numbers.begin(), numbers.end() - policy.latest);
@@ -227,7 +228,7 @@ ModelFolder Repository::read(const Place& place, const std::optional<std::string
       version.files = folder->second;
       version.stamp = beside + folder_stamp(folder->second);
       const bool is_newest = number == folders.rbegin()->first;
-      auto own = is_newest ? std::move(newest) : read_version(folder->second);
+      auto own = is_newest ? newest : read_version(folder->second);
       if (!own) {
         version.faults = std::move(own.error());
       } else if (own->levels.empty()) {
@@ -248,6 +249,7 @@ Result<std::vector<ModelFolder>> Repository::scan() const {
   const auto all = places();
   if (!all) return tl::unexpected(all.error());
   std::vector<ModelFolder> models;
+  models.reserve(all->size());
   for (const Place& place : *all) models.push_back(read(place, std::nullopt));
   return models;
 }
@@ -256,6 +258,7 @@ Result<std::vector<std::string>> Repository::names() const {
   const auto all = places();
   if (!all) return tl::unexpected(all.error());
   std::vector<std::string> names;
+  names.reserve(all->size());
   for (const Place& place : *all) names.push_back(place.name);
   return names;
 }

@@ -22,10 +22,11 @@ struct Request {
   std::vector<std::string> outputs;  // names, in the order wanted; empty: all
   std::shared_ptr<const void> storage;
   TimePoint arrival{};
-  std::optional<Duration> timeout;   // from arrival, the earliest that the client gave; > 0
-  std::optional<config::Tier> tier;  // nothing: as `priority` says
-  std::uint64_t priority = 0;        // Triton's; 0: the default
-  int min_level = 0;                 // the best level that may answer
+  std::optional<Duration> timeout;                  // the parameter, from arrival; > 0
+  std::optional<Duration> client_timeout;           // from arrival, of the call or a header; > 0
+  std::optional<config::Tier> tier;                 // nothing: as `priority` says
+  std::uint64_t priority = 0;                       // Triton's; 0: the default
+  int min_level = 0;                                // the best level that may answer
   int max_level = std::numeric_limits<int>::max();  // the worst level that may answer
 };
 

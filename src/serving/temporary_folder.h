@@ -4,13 +4,18 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
+#include "worker/fd.h"
 
 namespace gradus::serving {
 
 /// All that there are now; for a process that ends without its destructors. Any thread.
 void remove_temporary_folders();
+
+/// Those of this user that no process holds: one that was killed left them.
+void remove_left_over_folders();
 
 class TemporaryFolder {
  public:
@@ -25,9 +30,11 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  TemporaryFolder(std::filesystem::path path, worker::Fd held)
+      : path_(std::move(path)), held_(std::move(held)) {}
 
   const std::filesystem::path path_;
+  const worker::Fd held_;  // locked, so that other processes see that it is in use
 };
 
 }  // namespace gradus::serving

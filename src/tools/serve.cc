@@ -194,6 +194,7 @@ Result<std::shared_ptr<api::Control>> control_of(const config::ServerConfig& ser
 int run(const config::ServerConfig& server, const std::shared_ptr<api::Control>& control,
         serving::Repository repository, std::vector<serving::ModelFolder> models) {
   const TerminationSignals signals;
+  serving::remove_left_over_folders();
   const Clock& clock = steady_clock();
   const int cpus = usable_cpus();
   const bool software_gpu = any_level(models, &config::LevelConfig::allow_software_gpu);

@@ -3,7 +3,6 @@
 #include <model_config.pb.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,20 +70,41 @@ void show_versions(const config::VersionPolicy& policy, inference::ModelVersionP
   }
 }
 
-void show_batching(const config::ModelConfig& config, inference::ModelDynamicBatching& out) {
+void show_policy(const config::QueuePolicy& policy, inference::ModelQueuePolicy& out) {
+  out.set_timeout_action(policy.timeout_action == config::TimeoutAction::kDelay
+                             ? inference::ModelQueuePolicy::DELAY
+                             : inference::ModelQueuePolicy::REJECT);
+  out.set_default_timeout_microseconds(static_cast<std::uint64_t>(policy.timeout.count()));
+  out.set_allow_timeout_override(policy.allow_timeout_override);
+  out.set_max_queue_size(policy.max_queue_size);
+}
+
+bool queues_say_anything(const config::ModelConfig& config) {
+  return config.priority_levels > 0 || config.max_queue_size > 0 ||
+         config.queue_policies != config::QueuePolicies{};
+}
+
+void show_queues(const config::ModelConfig& config, inference::ModelDynamicBatching& out) {
+  out.set_priority_levels(config.priority_levels);
+  out.set_default_priority_level(config.default_priority);
+  const config::QueuePolicies& policies = config.queue_policies;
+  show_policy(policies.usual, *out.mutable_default_queue_policy());
+  if (config.priority_levels == 0) {
+    out.mutable_default_queue_policy()->set_max_queue_size(config.max_queue_size);
+  }
+  out.clear_priority_queue_policy();
+  for (const auto& [priority, policy] : policies.by_priority) {
+    if (priority > config.priority_levels) break;
+    show_policy(policy, (*out.mutable_priority_queue_policy())[priority]);
+  }
+}
+
+void show_joining(const config::ModelConfig& config, inference::ModelDynamicBatching& out) {
   const auto level = std::ranges::find_if(
       config.levels, [](const config::LevelConfig& one) { return one.max_batch_size > 1; });
   out.mutable_preferred_batch_size()->Assign(level->preferred_batch_sizes.begin(),
                                              level->preferred_batch_sizes.end());
   out.set_max_queue_delay_microseconds(static_cast<std::uint64_t>(level->max_queue_delay.count()));
-  out.set_priority_levels(config.priority_levels);
-  out.set_default_priority_level(config.default_priority);
-  inference::ModelQueuePolicy& policy = *out.mutable_default_queue_policy();
-  policy.set_timeout_action(inference::ModelQueuePolicy::REJECT);
-  policy.set_default_timeout_microseconds(
-      static_cast<std::uint64_t>(std::chrono::microseconds(config.default_timeout).count()));
-  policy.set_allow_timeout_override(true);
-  policy.set_max_queue_size(config.max_queue_size);
 }
 
 /// One group for GPU levels and one for CPU levels; count 0: as many as there is room for. Given
@@ -130,8 +150,10 @@ Result<std::string> describe(const config::ModelConfig& config, const serving::M
   show_versions(config.version_policy, *message.mutable_version_policy());
   complete(*message.mutable_input(), shown.inputs, batch > 0);
   complete(*message.mutable_output(), shown.outputs, batch > 0);
-  if (batch > 0 && most_joined(config) > 1) {
-    show_batching(config, *message.mutable_dynamic_batching());
+  const bool joins = batch > 0 && most_joined(config) > 1;
+  if (joins) show_joining(config, *message.mutable_dynamic_batching());
+  if (joins || (message.has_dynamic_batching() && queues_say_anything(config))) {
+    show_queues(config, *message.mutable_dynamic_batching());
   } else {
     message.clear_scheduling_choice();
   }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/cpu_count.h"
@@ -36,13 +37,15 @@ struct Changes {
   std::vector<int> devices;
   int cpu_instances = 0;
   int threads = 0;
+  bool parallel = false;
+  int inter_op_threads = 0;
   std::vector<config::ProviderConfig> gpu, cpu;  // tried before the others
   std::map<std::string, std::string> cuda;
   std::optional<std::uint32_t> joined;  // samples in one run
   std::chrono::microseconds delay{0};
   std::vector<std::uint32_t> preferred;
   std::uint32_t max_queue_size = 0;
-  std::chrono::milliseconds timeout{0};
+  config::QueuePolicies queue_policies;
   std::uint32_t priority_levels = 0;
   std::uint32_t default_priority = 0;
 };
@@ -106,25 +109,37 @@ void read_instances(const inference::ModelConfig& message, Changes& out, Finding
   }
 }
 
-void read_queue(const inference::ModelQueuePolicy& policy, Changes& out, Findings& findings) {
-  const std::string path = "dynamic_batching.default_queue_policy";
+config::QueuePolicy read_policy(const inference::ModelQueuePolicy& policy, const std::string& path,
+                                Findings& findings) {
   if (policy.max_queue_size() > kMostWaiting) {
     findings.refuse(path + ".max_queue_size", bad(policy.max_queue_size(), 0, kMostWaiting));
-  } else {
-    out.max_queue_size = policy.max_queue_size();
   }
   const std::uint64_t timeout = policy.default_timeout_microseconds();
-  if (timeout == 0) return;
-  if (policy.timeout_action() == inference::ModelQueuePolicy::DELAY) {
-    findings.ignore(path + ".timeout_action",
-                    "DELAY: a request waits until its deadline and is answered then");
-  } else if (timeout > kLongestTimeout) {
+  const bool delays = policy.timeout_action() == inference::ModelQueuePolicy::DELAY;
+  if (timeout > kLongestTimeout) {
     findings.refuse(path + ".default_timeout_microseconds", bad(timeout, 0, kLongestTimeout));
-  } else {
-    out.timeout = std::chrono::ceil<std::chrono::milliseconds>(
-        std::chrono::microseconds(static_cast<std::int64_t>(timeout)));
-    findings.note(path + ".default_timeout_microseconds",
-                  "is the deadline of a request that gives none: waiting and running");
+  } else if (timeout > 0 && !delays) {
+    findings.note(path + ".default_timeout_microseconds", "is a deadline: of waiting and running");
+  }
+  return {.timeout = std::chrono::microseconds(static_cast<std::int64_t>(timeout)),
+          .timeout_action = delays ? config::TimeoutAction::kDelay : config::TimeoutAction::kReject,
+          .allow_timeout_override = policy.allow_timeout_override(),
+          .max_queue_size = policy.max_queue_size()};
+}
+
+/// Without priorities there is one queue, which the default policy bounds. Else a level takes as
+/// many as all priorities together may, where that is more than it takes otherwise.
+void bound_queue(const config::ServerConfig& server, Changes& out) {
+  config::QueuePolicies& policies = out.queue_policies;
+  if (out.priority_levels == 0) {
+    out.max_queue_size = std::exchange(policies.usual.max_queue_size, 0U);
+    return;
+  }
+  std::uint64_t all = (out.priority_levels - policies.by_priority.size()) *
+                      std::uint64_t{policies.usual.max_queue_size};
+  for (const auto& [priority, policy] : policies.by_priority) all += policy.max_queue_size;
+  if (all > server.max_queue_size) {
+    out.max_queue_size = static_cast<std::uint32_t>(std::min(all, kMostWaiting));
   }
 }
 
@@ -147,11 +162,11 @@ void read_priorities(const inference::ModelDynamicBatching& batching, Changes& o
   for (const std::uint64_t level : sorted_keys(batching.priority_queue_policy())) {
     if (level < 1 || level > levels) {
       findings.refuse(path + "priority_queue_policy", "key " + bad(level, 1, levels));
+      continue;
     }
-  }
-  if (batching.priority_queue_policy_size() > 0) {
-    findings.ignore(path + "priority_queue_policy",
-                    "default_queue_policy is that of every priority");
+    out.queue_policies.by_priority[level] =
+        read_policy(batching.priority_queue_policy().at(level),
+                    path + "priority_queue_policy." + std::to_string(level), findings);
   }
 }
 
@@ -169,7 +184,7 @@ void read_preferred(const inference::ModelDynamicBatching& batching, std::uint32
 }
 
 void read_batching(const inference::ModelConfig& message, const config::Declared& declared,
-                   Changes& out, Findings& findings) {
+                   const config::ServerConfig& server, Changes& out, Findings& findings) {
   if (!message.has_dynamic_batching()) {
     if (declared.max_batch_size) out.joined = 1;
     return;
@@ -177,8 +192,10 @@ void read_batching(const inference::ModelConfig& message, const config::Declared
   const inference::ModelDynamicBatching& batching = message.dynamic_batching();
   read_priorities(batching, out, findings);
   if (batching.has_default_queue_policy()) {
-    read_queue(batching.default_queue_policy(), out, findings);
+    out.queue_policies.usual = read_policy(batching.default_queue_policy(),
+                                           "dynamic_batching.default_queue_policy", findings);
   }
+  bound_queue(server, out);
   if (batching.preserve_ordering()) {
     findings.ignore("dynamic_batching.preserve_ordering",
                     "answers go to who asked; those of a stream keep their order");
@@ -253,13 +270,9 @@ void read_parameter(const std::string& key, const std::string& text, Changes& ou
   if (key == "intra_op_thread_count") {
     out.threads = read_number(key, text, kMostThreads, findings).value_or(0);
   } else if (key == "execution_mode") {
-    if (read_number(key, text, 1, findings) == 1) {
-      findings.ignore("parameters", json_string(key) + " 1: runs go on beside each other instead");
-    }
+    out.parallel = read_number(key, text, 1, findings) == 1;
   } else if (key == "inter_op_thread_count") {
-    if (read_number(key, text, INT32_MAX, findings).value_or(0) > 0) {
-      findings.ignore("parameters", json_string(key) + ": a run's nodes go one after another");
-    }
+    out.inter_op_threads = read_number(key, text, kMostThreads, findings).value_or(0);
   } else if (key == "cudnn_conv_algo_search") {
     one_of(searches);
   } else if (key == "arena_extend_strategy") {
@@ -297,6 +310,8 @@ void change_gpu_level(const Changes& changes, config::LevelConfig& level) {
 void change_cpu_level(const Changes& changes, config::LevelConfig& level) {
   put_first(level.providers, changes.cpu);
   level.instances = changes.cpu_instances;
+  if (changes.parallel) level.execution_mode = config::ExecutionMode::kParallel;
+  level.inter_op_threads = changes.inter_op_threads;
   if (changes.threads > 0) {
     level.threads = changes.threads;
   } else if (changes.cpu_instances > 0) {  // together they use the machine, as with Triton
@@ -325,7 +340,7 @@ void apply(const Changes& changes, config::ModelConfig& config) {
     change_joining(changes, level);
   }
   config.max_queue_size = changes.max_queue_size;
-  if (changes.timeout.count() > 0) config.default_timeout = changes.timeout;
+  config.queue_policies = changes.queue_policies;
   config.priority_levels = changes.priority_levels;
   config.default_priority = changes.default_priority;
 }
@@ -338,7 +353,7 @@ std::function<void(config::ModelConfig&)> read_levels(const inference::ModelConf
                                                       Findings& findings) {
   Changes changes;
   read_instances(message, changes, findings);
-  read_batching(message, declared, changes, findings);
+  read_batching(message, declared, server, changes, findings);
   read_optimization(message.optimization(), server, changes, findings);
   for (const std::string& key : sorted_keys(message.parameters())) {
     read_parameter(key, message.parameters().at(key).string_value(), changes, findings);

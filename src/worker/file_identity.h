@@ -1,12 +1,10 @@
-// Whether a file is still the one that it was: by what stat(2) says of it, not by what is in it.
+// Whether a model's files are still those that they were: by what stat(2) says of them, not by what
+// is in them.
 #pragma once
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 
@@ -21,19 +19,17 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Of what the path leads to now, symbolic links followed; nothing: no file is there.
+struct SeenFile {
+  std::filesystem::path path;
+  std::optional<FileIdentity> identity;  // of what the path leads to; nothing: no file is there
+};
+
+/// A model's file, then what lies below its folder and may hold its weights (ONNX: external data):
+/// all but other models, texts and providers' caches, of some thousand files.
 /// kUnavailable: it cannot be told.
-inline Result<std::optional<FileIdentity>> identity_of(const std::filesystem::path& file) {
-  struct stat found {};
-  if (stat(file.c_str(), &found) == 0) {
-    return FileIdentity{
-        .device = found.st_dev,
-        .inode = found.st_ino,
-        .bytes = found.st_size,
-        .modified_ns = found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec};
-  }
-  if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-  return fail(Code::kUnavailable, file.string() + ": " + std::strerror(errno));
-}
+Result<std::vector<SeenFile>> files_of(const std::filesystem::path& model);
+
+/// kNotFound: one of them is another now, or is gone; kUnavailable: it cannot be told.
+Result<void> check_unchanged(const std::vector<SeenFile>& files);
 
 }  // namespace gradus::worker

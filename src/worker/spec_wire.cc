@@ -84,7 +84,9 @@ void put_spec(Writer& writer, const runtime::LoadSpec& spec) {
   }
   writer.put(static_cast<std::uint32_t>(spec.device_ids.size()));
   for (const int id : spec.device_ids) writer.put(static_cast<std::int32_t>(id));
-  writer.put(static_cast<std::int32_t>(spec.threads)).put(spec.allow_software_gpu);
+  writer.put(static_cast<std::int32_t>(spec.threads));
+  put_enum(writer, spec.execution_mode);
+  writer.put(static_cast<std::int32_t>(spec.inter_op_threads)).put(spec.allow_software_gpu);
   put_enum(writer, spec.check_outputs);
 }
 
@@ -99,6 +101,8 @@ runtime::LoadSpec get_spec(Reader& reader) {
     spec.device_ids.push_back(reader.get<std::int32_t>());
   }
   spec.threads = reader.get<std::int32_t>();
+  spec.execution_mode = get_enum(reader, config::ExecutionMode::kParallel);
+  spec.inter_op_threads = reader.get<std::int32_t>();
   spec.allow_software_gpu = reader.get<std::uint8_t>() != 0;
   spec.check_outputs = get_enum(reader, config::CheckOutputs::kFinite);
   return spec;

@@ -21,19 +21,6 @@ constexpr auto kNotAgain =
 constexpr auto kRetireLimit = 1s;
 constexpr auto kDeathNotice = 200ms;
 
-// kNotFound: what lies there now, if anything, is not what was loaded.
-Result<void> check_unchanged(const std::filesystem::path& file,
-                             const std::optional<FileIdentity>& loaded) {
-  const auto now = identity_of(file);
-  if (!now) return tl::unexpected(now.error());
-  if (*now == loaded) return {};
-  return fail(Code::kNotFound,
-              file.string() + (*now ? " has changed since it was loaded: load the model anew, or "
-                                      "restart the server, to take it as it is now"
-                                    : " is gone since it was loaded: once it is there, load the "
-                                      "model anew or restart the server"));
-}
-
 std::string seconds_text(Duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
 }
@@ -114,8 +101,8 @@ Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec
     }
     worker = worker_;
   }
-  const auto file = identity_of(spec.file);
-  if (!file) return tl::unexpected(file.error());
+  auto files = files_of(spec.file);
+  if (!files) return tl::unexpected(files.error());
   auto loaded = worker->load(spec, options_.load_limit);
   if (!loaded) return tl::unexpected(loaded.error());
   auto session = std::make_shared<IsolatedSession>(spec, target, loaded->facts, clock_);
@@ -128,7 +115,7 @@ Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec
     const auto loss = worker->loss();
     return fail(Code::kUnavailable, loss ? loss->text : "the worker was replaced");
   }
-  seats_.push_back({session, std::move(hooks), *file});
+  seats_.push_back({session, std::move(hooks), std::move(*files)});
   return runtime::Loaded{.backend = IsolatedSession::handle(std::move(session)),
                          .provider_used = std::move(loaded->facts.provider_used),
                          .node_share = loaded->facts.node_share,
@@ -286,13 +273,12 @@ Result<void> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Sea
     log::warning("not loaded again: " + why, {{"file", session->spec().file.string()}});
     return fail(code, why);
   };
-  const std::filesystem::path& file = session->spec().file;
-  if (const auto same = check_unchanged(file, seat.file); !same) {
+  if (const auto same = check_unchanged(seat.files); !same) {
     return failed(same.error().message, same.error().code);
   }
   const auto loaded = worker->load(session->spec(), options_.load_limit);
   if (!loaded) return failed(loaded.error().message);
-  const auto same = check_unchanged(file, seat.file);  // it may have been replaced meanwhile
+  const auto same = check_unchanged(seat.files);  // they may have been replaced meanwhile
   const auto moved = same ? session->move_to(worker, *loaded) : same;
   if (!moved) {
     worker->unload(loaded->id, kRetireLimit);
@@ -327,8 +313,8 @@ void Supervisor::retry_missing(const std::shared_ptr<Worker>& worker) {
   std::erase_if(missing_, [&](Missing& missing) {
     if (clock_.now() < missing.again || worker->loss()) return false;
     const auto session = missing.seat.session.lock();
-    const bool another = missing.file_is_another && session != nullptr &&
-                         !check_unchanged(session->spec().file, missing.seat.file);
+    const bool another =
+        missing.file_is_another && session != nullptr && !check_unchanged(missing.seat.files);
     if (!another) {
       const auto loaded = reload(worker, missing.seat);
       if (loaded || !may_succeed_later(missing.seat, loaded.error())) return true;

@@ -88,13 +88,13 @@ class Supervisor {
   struct Seat {
     std::weak_ptr<IsolatedSession> session;
     LevelHooks hooks;
-    std::optional<FileIdentity> file;  // just before the first load; nothing: there was none
+    std::vector<SeenFile> files;  // just before the first load
   };
   struct Missing {  // a seat that could not be loaded in this worker
     Seat seat;
     int failures = 1;
     TimePoint again{};
-    bool file_is_another = false;  // only that is looked at
+    bool file_is_another = false;  // only files are looked at
   };
 
   Result<runtime::Loaded> load_in_worker(const runtime::LoadSpec& spec, Duration target,
@@ -102,7 +102,7 @@ class Supervisor {
   void watch();        // the thread
   bool wait_wanted();  // false: stopping
   void come_up();
-  /// @return kNotFound: its file is another; kUnavailable: all else
+  /// @return kNotFound: a file of it is another; kUnavailable: all else
   Result<void> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
   static bool may_succeed_later(const Seat& seat, const Error& error);
   void run_until_unwanted();             // lost, stopping, or nobody's

@@ -39,8 +39,8 @@ def ask(server, **parameters):
                                parameters=parameters)
 
 
-def worker(server):
-    return server.levels("fashion")[0]["worker"]
+def worker(server, level=0):
+    return server.levels("fashion")[level]["worker"]
 
 
 def running(server):
@@ -175,6 +175,24 @@ def test_a_level_that_cannot_be_loaded_joins_once_it_can(start, tmp_path):
     (folder / "1" / "late.onnx").symlink_to(original)
     poll("level 0 to answer", 30, lambda: ask(server).parameters["level"] == 0)
     assert server.levels("never")[0]["worker"]["restarts"] == 0, "each try has a fresh one"
+
+
+def test_a_worker_has_the_threads_that_config_pbtxt_gives_a_levels_nodes(start, tmp_path):
+    def threads_with(mode):
+        folder = tmp_path / mode / "fashion"
+        (folder / "1").mkdir(parents=True)
+        (folder / "1" / "model.onnx").symlink_to(DEMO_MODELS / "fashion" / "1" / "model.onnx")
+        (folder / "gradus.yaml").write_text("default_levels: {cpu: {isolation: process}}")
+        (folder / "config.pbtxt").write_text("".join(
+            f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+            for key, value in {"execution_mode": mode, "inter_op_thread_count": 200}.items()))
+        server = start(tmp_path / mode, "--providers", "cpu")
+        server.wait_loaded("fashion")
+        assert (ask(server).outputs["logits"].argmax() == 9), "an ankle boot"
+        return len(os.listdir(f"/proc/{worker(server, 1)['pid']}/task"))
+
+    assert threads_with("0") < 100
+    assert threads_with("1") > 200
 
 
 def test_a_large_body_is_read_where_it_arrived(server):

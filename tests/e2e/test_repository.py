@@ -1,4 +1,5 @@
 """Models and versions that come and go while others, and they themselves, are asked for."""
+import base64
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import samples
-from server import DEMO_MODELS, Server, poll
+from server import DEMO_MODELS, TEST_MODELS, Server, poll
 
 LONG = "GRADUS_LONG" in os.environ
 IMAGES = samples.fashion_images()
@@ -149,8 +150,25 @@ def test_poll_takes_what_has_come_to_rest(start, root):
     assert load(server).status == 400
 
 
+def test_poll_takes_other_weights_that_lie_beside_the_model(start, root):
+    shutil.copytree(TEST_MODELS / "external", root / "external")
+    weights = root / "external" / "1" / "weights.bin"
+    server = start(root, "--providers", "cpu", "--model-control-mode", "poll",
+                   "--repository-poll-secs", "1")
+
+    def answer():
+        return server.client.infer("external", {"x": np.float32([3])}).outputs["y"].tolist()
+
+    assert answer() == [6]
+    before = weights.stat()
+    other = weights.with_name(".other")
+    other.write_bytes(np.float32([5]).tobytes())
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.rename(weights)
+    poll("the other weights to be taken", 30, lambda: answer() == [15])
+
+
 def test_a_model_is_loaded_from_what_a_client_sends(start, root):
-    import base64
     server = start(root, "--providers", "cpu", "--model-control-mode", "explicit",
                    "--load-model", "fashion")
     small = base64.b64encode((FILES / "model.small.onnx").read_bytes()).decode()
@@ -162,6 +180,31 @@ def test_a_model_is_loaded_from_what_a_client_sends(start, root):
     assert not np.array_equal(*(next(iter(o.values())) for o in (before, infer(server).outputs)))
     assert load(server).status == 200
     assert np.array_equal(*(next(iter(o.values())) for o in (before, infer(server).outputs)))
+
+
+def test_what_a_killed_server_was_sent_is_removed_by_the_next_one(start, root, tmp_path):
+    place = tmp_path / "temporary"
+    place.mkdir()
+    arguments = (root, "--providers", "cpu", "--model-control-mode", "explicit")
+
+    def started():
+        return start(*arguments, env={"TMPDIR": str(place)})
+
+    def sent_to(server):
+        before = set(place.iterdir())
+        model = base64.b64encode((FILES / "model.small.onnx").read_bytes()).decode()
+        assert load(server, **{"file:1/model.onnx": model, "config": json.dumps({"platform": "onnxruntime_onnx"})}).status == 200
+        folder, = set(place.iterdir()) - before
+        return folder
+
+    killed, living = started(), started()
+    left, used = sent_to(killed), sent_to(living)
+    killed.kill()
+    assert left.is_dir()
+    started()
+    assert list(place.iterdir()) == [used]
+    assert (used / "1" / "model.onnx").is_file()
+    assert infer(living).status == 200
 
 
 def test_a_mounted_model_is_served_under_its_name(start, tmp_path):

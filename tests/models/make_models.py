@@ -9,6 +9,7 @@ scalar       x FP32 [] -> doubled FP32 []
 log_or_copy  x FP32 [n] -> y FP32 [n]; model.onnx is log(x), NaN below 0; model.int8.onnx copies
 busy         steps INT64 [1] -> done FP32 [1]: so many products of 96x96 matrices, one after
              another; the time of a run grows with `steps`
+external     x FP32 [n] -> y FP32 [n], doubled: the factor lies in weights.bin (external data)
 """
 from pathlib import Path
 
@@ -20,14 +21,14 @@ HERE = Path(__file__).resolve().parent
 IR_VERSION, OPSET = 8, 17
 
 
-def save(path, nodes, inputs, outputs, initializers=()):
+def save(path, nodes, inputs, outputs, initializers=(), **how):
     graph = helper.make_graph(nodes, "graph", inputs, outputs, list(initializers))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)],
                               ir_version=IR_VERSION, producer_name="gradus-tests")
     onnx.checker.check_model(model)
     path = HERE / path
     path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, path)
+    onnx.save(model, path, **how)
     print(path.relative_to(HERE), path.stat().st_size, "bytes")
 
 
@@ -80,7 +81,15 @@ def busy():
           numpy_helper.from_array(np.array([1], np.int64), "one")])
 
 
+def external():
+    save("external/1/model.onnx", [helper.make_node("Mul", ["x", "factor"], ["y"])],
+         [value("x", TensorProto.FLOAT, ["n"])], [value("y", TensorProto.FLOAT, ["n"])],
+         [numpy_helper.from_array(np.array([2], np.float32), "factor")],
+         save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+
 every_type()
 scalar()
 log_or_copy()
 busy()
+external()

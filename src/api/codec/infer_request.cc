@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/codec/input_decoder.h"
-#include "api/codec/json_walk.h"
+#include "api/codec/json_body.h"
 
 namespace gradus::api {
 namespace {
@@ -229,35 +229,17 @@ Result<DecodedInfer> decode_infer(std::string_view model, std::string_view versi
   }
   const std::size_t length = json_length.value_or(body.bytes.size());
   const auto binary = body.bytes.subspan(length);
-  const auto* const start = reinterpret_cast<const char*>(body.bytes.data());
-  simdjson::padded_string copy;
-  simdjson::padded_string_view json(start, length, length + binary.size() + body.readable_after);
-  if (binary.size() + body.readable_after < simdjson::SIMDJSON_PADDING) {
-    copy = simdjson::padded_string(start, length);
-    json = copy;
-  }
-  ondemand::parser parser;
-  ondemand::document document;
-  if (const auto error = parser.iterate(json).get(document)) {
-    const Code code = error == simdjson::MEMALLOC ? Code::kUnavailable : Code::kInvalid;
-    return fail(code, std::string("malformed JSON: ") + simdjson::error_message(error));
-  }
-  JsonWalk walk(document, {json.data(), length}, limits.max_json_depth);
-  ondemand::object root;
-  if (const auto error = document.get_object().get(root)) {
-    if (error != simdjson::INCORRECT_TYPE) return walk.malformed(error);
-    return fail(Code::kInvalid, "the request is no JSON object");
-  }
-  Decoder decoder(walk, std::move(body), binary, json_length.has_value(), limits.shared);
-  auto decoded = decoder.decode(root);
-  if (!decoded) return decoded;
-  const char* more = nullptr;
-  if (!document.current_location().get(more)) {
-    return fail(Code::kInvalid, "malformed JSON: something follows the request at byte " +
-                                    std::to_string(more - json.data()));
-  }
-  decoded->request.model = model;
-  decoded->request.version = version;
+  DecodedInfer decoded;
+  // `body` keeps the text until all of it is read.
+  const auto decode = [&](JsonWalk& walk, ondemand::object root) {
+    Decoder decoder(walk, body, binary, json_length.has_value(), limits.shared);
+    return assign(decoder.decode(root), decoded);
+  };
+  auto read = read_object(body.bytes.first(length), binary.size() + body.readable_after,
+                          "the request", limits.max_json_depth, decode);
+  if (!read) return tl::unexpected(std::move(read.error()));
+  decoded.request.model = model;
+  decoded.request.version = version;
   return decoded;
 }
 

@@ -40,7 +40,8 @@ Result<void> read_object(std::span<const std::byte> body, std::size_t readable_a
   if (auto done = read(walk, root); !done) return done;
   const char* more = nullptr;
   if (!document.current_location().get(more)) {
-    return refuse("malformed JSON: something follows " + std::string(what));
+    return refuse("malformed JSON: something follows " + std::string(what) + " at byte " +
+                  std::to_string(more - json.data()));
   }
   return {};
 }

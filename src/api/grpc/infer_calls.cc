@@ -116,7 +116,7 @@ void infer(InferContext& context, const Call& call, Received received, Cancellat
     if (*left <= Duration::zero()) {
       return refuse({Code::kDeadline, "the call's deadline passed before the request was read"});
     }
-    request->timeout = std::min(request->timeout.value_or(*left), *left);
+    request->client_timeout = *left;
   }
   cancellation.hold(context.engine.infer(
       std::move(*request),

@@ -24,8 +24,8 @@ struct InferContext {
   std::atomic<std::size_t> under_way{0};  // requests that are not answered yet
 };
 
-/// Answers one request. The call's deadline counts as the request's `timeout` does, and its
-/// cancellation reaches the engine.
+/// Answers one request. The call's deadline is one of the request, and its cancellation reaches the
+/// engine.
 void start_infer(InferContext& context, const std::shared_ptr<Call>& call);
 
 /// Answers a stream's requests in their order, each by an answer or an error of its own; the stream

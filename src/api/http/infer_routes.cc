@@ -104,9 +104,7 @@ Result<InferRoutes::InferHeaders> read_headers(const HttpRequest& http,
 // Of header and parameter the stricter holds.
 Result<void> apply(const InferRoutes::InferHeaders& headers, serving::Request& request) {
   request.arrival = headers.arrival;
-  if (headers.timeout) {
-    request.timeout = std::min(request.timeout.value_or(*headers.timeout), *headers.timeout);
-  }
+  request.client_timeout = headers.timeout;
   request.min_level = std::max(request.min_level, headers.min_level);
   request.max_level = std::min(request.max_level, headers.max_level);
   if (headers.tier) request.tier = std::max(request.tier.value_or(*headers.tier), *headers.tier);

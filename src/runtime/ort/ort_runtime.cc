@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/cpu_count.h"
 #include "runtime/ort/environment.h"
 #include "runtime/ort/error_text.h"
 #include "runtime/ort/ort_log.h"
@@ -21,9 +22,11 @@ namespace {
 Ort::SessionOptions session_options(const LoadSpec& spec, const Environment& environment) {
   Ort::SessionOptions options;
   options.SetGraphOptimizationLevel(ORT_ENABLE_ALL);
-  options.SetExecutionMode(ORT_SEQUENTIAL);
+  const bool parallel = spec.execution_mode == config::ExecutionMode::kParallel;
+  options.SetExecutionMode(parallel ? ORT_PARALLEL : ORT_SEQUENTIAL);
   options.SetIntraOpNumThreads(spec.threads);
-  options.SetInterOpNumThreads(1);
+  // Its own default would be the machine's cores, whatever the control group allows.
+  options.SetInterOpNumThreads(spec.inter_op_threads > 0 ? spec.inter_op_threads : usable_cpus());
   options.AddConfigEntry(kOrtSessionOptionsConfigAllowIntraOpSpinning, "0");
   options.AddConfigEntry(kOrtSessionOptionsConfigAllowInterOpSpinning, "0");
   if (environment.verbose()) options.SetLogSeverityLevel(ORT_LOGGING_LEVEL_VERBOSE);

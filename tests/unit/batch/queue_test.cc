@@ -69,6 +69,83 @@ TEST_F(QueueTest, AgeingIsTheSameHoweverSeldomItIsLookedAt) {
   EXPECT_THAT(order(queue, at(3500ms)), ElementsAre(3, 1, 2));
 }
 
+TEST_F(QueueTest, WhatIsLateGoesBehindThoseOfItsTierThatAreNot) {
+  Queue& queue = make({.ageing = 1s});
+  Item& late = item(1, Tier::kStandard, at(2s));
+  late.due = at(100ms);
+  Item& late_as_well = item(2, Tier::kStandard, at(1s));
+  late_as_well.due = at(200ms);
+  queue.push(late, at(0s), 0);
+  queue.push(late_as_well, at(0s), 0);
+  queue.push(item(3, Tier::kStandard, at(9s)), at(0s), 0);
+  queue.push(item(4, Tier::kBatch, at(1s)), at(0s), 0);
+  EXPECT_THAT(order(queue, at(100ms - 1ns)), ElementsAre(2, 1, 3, 4));
+  EXPECT_THAT(order(queue, at(100ms)), ElementsAre(2, 3, 1, 4));
+  EXPECT_THAT(order(queue, at(200ms)), ElementsAre(3, 2, 1, 4)) << "both, by their deadlines";
+  queue.push(item(5, Tier::kStandard, at(9s)), at(300ms), 0);
+  EXPECT_THAT(order(queue, at(300ms)), ElementsAre(3, 5, 2, 1, 4));
+}
+
+TEST_F(QueueTest, WhatIsLateRisesAllTheSameAndIsNotLateForEver) {
+  Queue& queue = make({.ageing = 1s});
+  Item& late = item(1, Tier::kStandard, at(5s));
+  late.due = at(100ms);
+  queue.push(late, at(0s), 0);
+  queue.push(item(2, Tier::kStandard, at(9s)), at(500ms), 0);
+  queue.push(item(3, Tier::kRealtime, at(9s)), at(500ms), 0);
+  EXPECT_THAT(order(queue, at(1s - 1ns)), ElementsAre(3, 2, 1));
+  EXPECT_THAT(order(queue, at(1s)), ElementsAre(3, 1, 2)) << "last of tier realtime";
+  EXPECT_THAT(order(queue, at(1100ms - 1ns)), ElementsAre(3, 1, 2));
+  EXPECT_THAT(order(queue, at(1100ms)), ElementsAre(1, 3, 2)) << "late for one ageing";
+}
+
+TEST_F(QueueTest, LatenessIsTheSameHoweverSeldomItIsLookedAt) {
+  Queue& queue = make({.ageing = 1s});
+  Item& long_ago = item(1, Tier::kRealtime, at(5s));
+  long_ago.due = at(100ms);
+  Item& late = item(2, Tier::kRealtime, at(4s));
+  late.due = at(1500ms);
+  queue.push(long_ago, at(0s), 0);
+  queue.push(late, at(0s), 0);
+  queue.push(item(3, Tier::kRealtime, at(9s)), at(0s), 0);
+  EXPECT_THAT(order(queue, at(2s)), ElementsAre(1, 3, 2));
+}
+
+TEST_F(QueueTest, WhatWaitsAgainIsLateAtOnceWhereItWasDue) {
+  Queue& queue = make({.ageing = 1s});
+  Item& again = item(1, Tier::kRealtime, at(5s));
+  again.due = at(100ms);
+  queue.push(again, at(0s), 0);
+  queue.push(item(2, Tier::kRealtime, at(9s)), at(0s), 0);
+  queue.remove(again);
+  ASSERT_THAT(order(queue, at(200ms)), ElementsAre(2));
+  queue.push_anyway(again, at(200ms));
+  EXPECT_THAT(order(queue, at(200ms)), ElementsAre(2, 1));
+}
+
+TEST_F(QueueTest, BoundsHowManyOfAPriorityWait) {
+  Queue& queue = make({.entries = 9});
+  const auto push = [&](int id, std::uint64_t priority, std::uint32_t most, std::uint32_t idle) {
+    Item& one = item(id, Tier::kStandard);
+    one.priority = priority;
+    one.most_of_priority = most;
+    const Queue::Pushed pushed = queue.push(one, at(0s), idle);
+    EXPECT_NE(pushed.taken, pushed.priority_full) << id;
+    return pushed.taken;
+  };
+  EXPECT_TRUE(push(1, 3, 2, 0));
+  EXPECT_TRUE(push(2, 3, 2, 0));
+  EXPECT_FALSE(push(3, 3, 2, 0));
+  EXPECT_TRUE(push(4, 4, 2, 0)) << "another priority";
+  EXPECT_TRUE(push(5, 5, 0, 0)) << "one without a bound";
+  EXPECT_TRUE(push(6, 3, 2, 1)) << "an idle instance takes it";
+  EXPECT_FALSE(push(7, 3, 2, 1));
+  queue.remove(*queue.first(at(0s)));
+  queue.remove(*queue.first(at(0s)));
+  EXPECT_TRUE(push(8, 3, 2, 0)) << "one place is free again";
+  EXPECT_FALSE(push(9, 3, 2, 0));
+}
+
 TEST_F(QueueTest, RefusesTheSixthWithALimitOfFourAndOneRunning) {
   Queue& queue = make({.entries = 4});
   for (int round = 0; round < 100; ++round) {

@@ -53,6 +53,7 @@ TEST(Documentation, NamesEveryKey) {
   for (const auto& field : policy_fields()) expect_row(field.key);
   for (const auto& field : level_fields()) expect_row(field.key);
   for (const auto& field : model_fields()) expect_row(field.key);
+  for (const auto& field : queue_policy_fields()) expect_row(field.key);
   for (const auto& field : http_fields()) expect_row("http." + field.key);
   for (const auto& field : grpc_fields()) expect_row("grpc." + field.key);
   for (const auto& field : metrics_fields()) expect_row("metrics." + field.key);

@@ -141,6 +141,8 @@ levels:
     batch_tier_share: 0.2
     target_p99_ms: 20
     threads: 2
+    execution_mode: parallel
+    inter_op_threads: 256
     instances: 3
     check_outputs: finite
     allow_software_gpu: true
@@ -165,6 +167,8 @@ levels:
   expected.batch_tier_share = 0.2;
   expected.target_p99 = 20ms;
   expected.threads = 2;
+  expected.execution_mode = ExecutionMode::kParallel;
+  expected.inter_op_threads = 256;
   expected.instances = 3;
   expected.check_outputs = CheckOutputs::kFinite;
   expected.allow_software_gpu = true;

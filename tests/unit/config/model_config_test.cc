@@ -97,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         "", "{version_policy: all, default_priority: 3}", "version_policy: {latest: 2}",
         "version_policy: {specific: [3, 1]}",
+        "{priority_levels: 3, queue_policies: {3: {timeout_us: 1, timeout_action: delay}, "
+        "default: {allow_timeout_override: false, max_queue_size: 2}, 1000000: {}}}",
         "{default_timeout_ms: 1, policy: {error_rate: 0.1, slow_share: 1e-9, slow_factor: 2.25}}",
         "default_levels: {gpu: {allow_software_gpu: true}, cpu: {quality: 0.30000000000000004}}",
         R"(levels:
@@ -144,6 +146,24 @@ TEST(ModelFile, LiesOverItsBase) {
   EXPECT_EQ(config->levels[1].threads, 3);
   EXPECT_THAT(load_model_config(file.folder(), kAllFiles, {}, {{}, "a: 1", "base"}).error(),
               ElementsAre(StartsWith("base: a: unknown key")));
+}
+
+TEST(ModelFile, ChangesAKeyOfAQueuePolicyAndLeavesTheOthers) {
+  const ScratchFile file("queue_policies: {1: {max_queue_size: 9}, 2: {max_queue_size: 4}}\n");
+  const QueuePolicy delays{.timeout = 5us, .timeout_action = TimeoutAction::kDelay};
+  const Base base{.change =
+                      [&](ModelConfig& config) {
+                        config.queue_policies = {.usual = delays, .by_priority = {{1, delays}}};
+                      },
+                  .yaml = {},
+                  .shown_name = {}};
+  const auto config = load_model_config(file.folder(), kAllFiles, {}, base);
+  ASSERT_TRUE(config) << lines(config.error());
+  QueuePolicy first = delays;
+  first.max_queue_size = 9;
+  EXPECT_EQ(config->queue_policies.of(1), first);
+  EXPECT_EQ(config->queue_policies.of(2), (QueuePolicy{.max_queue_size = 4})) << "a whole one";
+  EXPECT_EQ(config->queue_policies.of(3), delays) << "the default one";
 }
 
 TEST(ModelFile, MayBeMissing) {

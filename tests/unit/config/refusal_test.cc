@@ -41,6 +41,8 @@ std::vector<Bad> bad_files() {
        {l0 + "max_batch_size = 99999999999999999999: must be in [1, 1024]"}},
       {level("target_p99_ms: 0"), {l0 + "target_p99_ms = 0: must be in [1, 3600000]"}},
       {level("threads: 257"), {l0 + "threads = 257: must be in [1, 256]"}},
+      {level("inter_op_threads: -1"), {l0 + "inter_op_threads = -1: must be in [0, 256]"}},
+      {level("inter_op_threads: 257"), {l0 + "inter_op_threads = 257: must be in [0, 256]"}},
       {level("instances: -1"), {l0 + "instances = -1: must be in [0, 256]"}},
       {level("quality: 1.01"), {l0 + "quality = 1.01: must be in [0, 1]"}},
       {level("level: 8"), {l0 + "level = 8: must be in [0, 7]"}},
@@ -69,6 +71,7 @@ std::vector<Bad> bad_files() {
       {level("allow_software_gpu: yes"), {l0 + "allow_software_gpu = yes: must be true or false"}},
       {level("allow_software_gpu: 1"), {l0 + "allow_software_gpu = 1: must be true or false"}},
       {level("check_outputs: infinite"), {l0 + "check_outputs = infinite: must be none or finite"}},
+      {level("execution_mode: 1"), {l0 + "execution_mode = 1: must be sequential or parallel"}},
       {level("keep: {always: true}"), {l0 + "keep = {...}: must be auto or always"}},
       {level("device_ids: 0"), {l0 + "device_ids = 0: must be a list of integers in [0, 255]"}},
       {"levels: {gpu: {}}", {"levels = {...}: must be a list of 1 to 8 levels"}},
@@ -86,6 +89,22 @@ std::vector<Bad> bad_files() {
       {"levels: [gpu]", {"levels[0] = gpu: must be a map of keys"}},
       {"policy: fast", {"policy = fast: must be a map of keys"}},
       {"default_levels: [gpu]", {"default_levels = [gpu]: must be a map of default levels' names"}},
+      {"queue_policies: [1]",
+       {"queue_policies = [1]: must be a map of `default` and priorities in [1, 1000000] to maps "
+        "of "
+        "keys"}},
+      {"queue_policies: {0: {}, 01: {}, all: {}, 1000001: {}, -1: {}}",
+       {"queue_policies.0: must be `default` or a priority in [1, 1000000]",
+        "queue_policies.01: must be `default` or a priority in [1, 1000000]",
+        "queue_policies.all: must be `default` or a priority in [1, 1000000]",
+        "queue_policies.1000001: must be `default` or a priority in [1, 1000000]",
+        "queue_policies.-1: must be `default` or a priority in [1, 1000000]"}},
+      {"queue_policies: {2: {timeout_us: 86400000001, max_queue_size: -1}}",
+       {"queue_policies.2.timeout_us = 86400000001: must be in [0, 86400000000]",
+        "queue_policies.2.max_queue_size = -1: must be in [0, 1000000]"}},
+      {"queue_policies: {default: {timeout_action: DELAY, allow_timeout_override: 1}}",
+       {"queue_policies.default.timeout_action = DELAY: must be reject or delay",
+        "queue_policies.default.allow_timeout_override = 1: must be true or false"}},
       {"default_timeout_ms: 10s",
        {"default_timeout_ms = 10s: must be an integer in [1, 86400000]"}},
       // Names of keys.
@@ -93,7 +112,7 @@ std::vector<Bad> bad_files() {
       {"zebra: 1",
        {"zebra: unknown key; known: default_levels, levels, default_timeout_ms, admission, "
         "max_queue_size, "
-        "priority_levels, default_priority, version_policy, pad, policy"}},
+        "priority_levels, default_priority, queue_policies, version_policy, pad, policy"}},
       {level("max_bach_size: 4"),
        {l0 + "max_bach_size: unknown key; did you mean max_batch_size?"}},
       {policy("hold: 5"), {"policy.hold: unknown key; did you mean hold_ms?"}},

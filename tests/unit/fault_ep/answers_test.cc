@@ -45,23 +45,11 @@ INSTANTIATE_TEST_SUITE_P(DemoModels, SameAnswers,
                            return name;
                          });
 
-long threads_of_this_process() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
-                       std::filesystem::directory_iterator());
-}
-
 TEST_F(FaultProvider, ComputesWithAsManyThreadsAsTheLevelHas) {
   const auto runtime = registered();
-  // A thread that has ended is listed a moment longer, and a sanitizer starts one of its own.
   const auto threads_for = [&](LoadSpec spec, long expected) {
     spec.threads = 4;
-    long started = 0;
-    for (int tries = 0; tries < 50 && started != expected; ++tries) {
-      const long before = threads_of_this_process();
-      const auto backend = loaded(*runtime, spec);
-      started = threads_of_this_process() - before;
-    }
-    return started;
+    return runtime::threads_started(expected, [&] { return loaded(*runtime, spec); });
   };
   EXPECT_EQ(threads_for(runtime::on({{runtime::kCpu, {}}}, fashion()), 3), 3);
   EXPECT_EQ(threads_for(spec(), 6), 6) << "the session that asks, and the CPU's behind it";

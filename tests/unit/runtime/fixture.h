@@ -65,6 +65,24 @@ inline std::unique_ptr<Backend> load_cpu(const std::string& file) {
   return load_cpu(*make_runtime(), file);
 }
 
+/// How many more threads there are while what `load` returns is there. Tried again until there are
+/// as many as expected: a thread that has ended is listed a moment longer, and a sanitizer starts
+/// one of its own.
+template <class Load>
+long threads_started(long expected, const Load& load) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                         std::filesystem::directory_iterator());
+  };
+  long started = 0;
+  for (int tries = 0; tries < 50 && started != expected; ++tries) {
+    const long before = threads();
+    const auto loaded = load();
+    started = threads() - before;
+  }
+  return started;
+}
+
 template <class T>
 TensorView view(DType dtype, Shape shape, const std::vector<T>& values) {
   return {dtype, std::move(shape), std::as_bytes(std::span(values))};

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/cpu_count.h"
 #include "fixture.h"
 #include "runtime/sample_inputs.h"
 
@@ -168,6 +169,23 @@ TEST(Session, RefusesAnIndexOutsideItsTable) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::kInvalid);
   EXPECT_THAT(answer.error().message, HasSubstr("out of data bounds"));
+}
+
+TEST(Session, HasThreadsForItsNodesInParallelMode) {
+  const auto runtime = make_runtime();
+  LoadSpec spec = on({{kCpu, {}}}, demo("models/fashion/1/model.onnx"));
+  spec.inter_op_threads = 4;
+  const auto load = [&] { return std::move(runtime->load(spec).value().backend); };
+  EXPECT_EQ(threads_started(0, load), 0) << "in sequential mode there is no use for them";
+  const std::vector<int> expected = fashion_labels(*load(), 16);
+  spec.execution_mode = config::ExecutionMode::kParallel;
+  EXPECT_EQ(threads_started(3, load), 3) << "beside the one that asks";
+  spec.threads = 3;
+  EXPECT_EQ(threads_started(5, load), 5) << "and two within nodes";
+  EXPECT_EQ(fashion_labels(*load(), 16), expected);
+  spec.threads = 1;
+  spec.inter_op_threads = 0;
+  EXPECT_EQ(threads_started(usable_cpus() - 1, load), usable_cpus() - 1);
 }
 
 TEST(CheckOutputs, FindsNanAndInfinityInEveryFloatType) {

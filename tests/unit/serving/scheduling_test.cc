@@ -12,12 +12,13 @@ using ::testing::HasSubstr;
 class SchedulingTest : public EngineTest {
  protected:
   // One level with one instance, whose runs are never done on the caller's thread.
-  void one_level(std::uint32_t max_batch, std::uint32_t max_queue = 0) {
+  void one_level(std::uint32_t max_batch, std::uint32_t max_queue = 0,
+                 config::Join join = config::Join::kAlways) {
     config::LevelConfig level = level_config(1, "cpu", "CPUExecutionProvider");
     level.instances = 1;
     level.isolation = config::Isolation::kProcess;
     level.max_batch_size = max_batch;
-    level.join = config::Join::kAlways;  // what pays on this machine is not the matter here
+    level.join = join;  // mostly what pays on this machine is not the matter here
     config_.levels = {level};
     config_.max_queue_size = max_queue;
     start_and_load();
@@ -205,6 +206,28 @@ TEST_F(SchedulingTest, ABatchIsNeverLargerThanItMayBe) {
   EXPECT_THAT(batches(), ElementsAre(1, 4, 4, 1));
 }
 
+TEST_F(SchedulingTest, WhatLooksWorthJoiningOnlyBecauseTheMachineWasBusyAtFirstRunsAloneLater) {
+  std::atomic<bool> busy{true};
+  levels_[1]->before_values = [&busy](std::span<const float> values) {
+    const auto samples = static_cast<int>(values.size());
+    std::this_thread::sleep_for(samples > 1 ? samples * 3ms : busy ? 10ms : 1ms);
+    return Result<void>();
+  };
+  one_level(8, 0, config::Join::kIfQuicker);
+  busy = false;
+  const auto joined = [this] {
+    return engine_->ladder_json("m", "")->find("\"batch_size\":1,") == std::string::npos;
+  };
+  ASSERT_TRUE(joined());
+  const TimePoint limit = steady_clock().now() + 20s;
+  while (joined() && steady_clock().now() < limit) {
+    std::vector<std::future<Result<Response>>> answers;
+    for (int i = 0; i < 16; ++i) answers.push_back(send(request()));
+    for (auto& answer : answers) ASSERT_TRUE(answer.get());
+  }
+  EXPECT_FALSE(joined());
+}
+
 TEST_F(SchedulingTest, RequestsThatCarryBatchesAreJoinedAsWell) {
   one_level(8);
   Gate gate;
@@ -314,6 +337,68 @@ TEST_F(SchedulingTest, TritonsPriorityIsATierUpToTheModelsLevels) {
   EXPECT_EQ(infer(asked).error().message, "priority = 7: model 'm' has 6 priority levels");
   asked.priority = 6;
   EXPECT_TRUE(infer(asked));
+}
+
+TEST_F(SchedulingTest, WhatItsPriorityDelaysIsAnsweredAfterTheOthersAndNeverExpires) {
+  config_.priority_levels = 2;
+  config_.default_priority = 1;
+  config_.queue_policies.by_priority[1] = {.timeout_action = config::TimeoutAction::kDelay};
+  config_.queue_policies.usual = {.timeout = 5ms};
+  one_level(1);
+  Gate gate;
+  auto running = hold(gate);
+  std::vector<int> order;
+  std::mutex mutex;
+  std::vector<std::future<void>> answered;
+  const auto ask = [&](int who, std::uint64_t priority, Duration timeout) {
+    auto promise = std::make_shared<std::promise<void>>();
+    answered.push_back(promise->get_future());
+    Request asked = request();
+    asked.priority = priority;
+    asked.timeout = timeout;
+    engine_->infer(std::move(asked), [&, who, promise](const Result<Response>& result) {
+      {
+        const std::lock_guard lock(mutex);
+        order.push_back(result ? who : -who);
+      }
+      promise->set_value();
+    });
+  };
+  ask(1, 0, 1ms);
+  const TimePoint due = steady_clock().now() + 1ms;
+  ask(2, 2, 1h);
+  answered[1].wait();
+  wait_for([&] { return steady_clock().now() > due; });
+  ask(3, 1, 1h);
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (auto& one : answered) one.get();
+  EXPECT_EQ(order, (std::vector{-2, 3, 1})) << "2 is rejected after its policy's 5 ms";
+}
+
+TEST_F(SchedulingTest, APriorityMayBeRefusedForItsOwnBoundWhileOthersAreTaken) {
+  config_.priority_levels = 3;
+  config_.default_priority = 2;
+  config_.queue_policies.by_priority[3] = {.max_queue_size = 2};
+  one_level(1);
+  Gate gate;
+  auto running = hold(gate);
+  const auto of_priority = [](std::uint64_t priority) {
+    Request asked = request();
+    asked.priority = priority;
+    return asked;
+  };
+  std::vector<std::future<Result<Response>>> taken;
+  for (int i = 0; i < 2; ++i) taken.push_back(send(of_priority(3)));
+  const auto refused = infer(of_priority(3));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kOverloaded);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("level 1 'cpu': as many requests of priority 3 wait as may: 2"));
+  for (const std::uint64_t priority : {0, 1, 2}) taken.push_back(send(of_priority(priority)));
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (auto& answer : taken) EXPECT_TRUE(answer.get());
 }
 
 TEST_F(SchedulingTest, AnIdleLevelThatWasOnceSlowRefusesNothingThatItLikelyMakes) {

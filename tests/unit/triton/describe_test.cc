@@ -38,7 +38,7 @@ TEST(Describe, CompletesAModelWithoutConfigFromItsFileAndItsLadder) {
       R"("dynamic_batching":{"preferred_batch_size":[],"max_queue_delay_microseconds":0,)"
       R"("preserve_ordering":false,"priority_levels":0,"default_priority_level":0,)"
       R"("default_queue_policy":{"timeout_action":"REJECT",)"
-      R"("default_timeout_microseconds":10000000,"allow_timeout_override":true,)"
+      R"("default_timeout_microseconds":0,"allow_timeout_override":true,)"
       R"("max_queue_size":0},"priority_queue_policy":{}},)"
       R"("instance_group":[{"name":"no_config_gpu","kind":"KIND_GPU","count":0,"gpus":[],)"
       R"("secondary_devices":[],"profile":[],"passive":false,"host_policy":""},)"
@@ -54,8 +54,16 @@ TEST(Describe, ShowsWhatWasSaidAndWhatBecameOfIt) {
   EXPECT_THAT(json, HasSubstr(R"("preferred_batch_size":[4,8],"max_queue_delay_microseconds":100,)"
                               R"("preserve_ordering":true,"priority_levels":3,)"
                               R"("default_priority_level":2,)"));
-  EXPECT_THAT(json, HasSubstr(R"("default_timeout_microseconds":501000,)"));
-  EXPECT_THAT(json, HasSubstr(R"("priority_queue_policy":{"1":{"timeout_action":"REJECT",)"));
+  EXPECT_THAT(json, HasSubstr(R"("default_queue_policy":{"timeout_action":"REJECT",)"
+                              R"("default_timeout_microseconds":500500,)"
+                              R"("allow_timeout_override":true,"max_queue_size":64},)"
+                              R"("priority_queue_policy":{"1":{"timeout_action":"REJECT",)"
+                              R"("default_timeout_microseconds":0,)"
+                              R"("allow_timeout_override":false,"max_queue_size":10}}})"));
+  EXPECT_THAT(described("queue_policies"),
+              HasSubstr(R"("priority_queue_policy":{"1":{"timeout_action":"DELAY",)"
+                        R"("default_timeout_microseconds":250,"allow_timeout_override":true,)"
+                        R"("max_queue_size":100},"3":{"timeout_action":"REJECT",)"));
   EXPECT_THAT(described("version_specific"),
               HasSubstr(R"("version_policy":{"specific":{"versions":[1,3]}})"));
   EXPECT_THAT(described("kind_gpu"),
@@ -67,8 +75,12 @@ TEST(Describe, ShowsTheLadderThatGradusYamlMakesOfIt) {
   config::ModelConfig config = read_good(source_of("dynamic_batching"));
   for (config::LevelConfig& level : config.levels) level.max_batch_size = 1;
   config.version_policy = {.latest = 0, .specific = {}};
+  EXPECT_THAT(described("dynamic_batching", config), HasSubstr(R"("priority_levels":3,)"))
+      << "nothing is joined, but requests wait by their priorities";
+  config.priority_levels = 0;
+  config.queue_policies = {};
   const std::string json = described("dynamic_batching", config);
-  EXPECT_THAT(json, Not(HasSubstr("dynamic_batching\":"))) << "nothing is joined";
+  EXPECT_THAT(json, Not(HasSubstr("dynamic_batching\":"))) << "nothing is left of it";
   EXPECT_THAT(json, HasSubstr(R"("version_policy":{"all":{}},"max_batch_size":8,)"));
 }
 
@@ -81,13 +93,16 @@ TEST(Describe, GivesDimensionsWithoutTheBatchWhereThereIsOne) {
 }
 
 TEST(Describe, IsUnderstoodWhenItIsGivenBack) {
-  for (const char* model : {"dynamic_batching", "kind_cpu", "several_groups", "reshape"}) {
+  for (const char* model : {"dynamic_batching", "queue_policies", "queue_policy_delay", "kind_cpu",
+                            "parameters", "several_groups", "reshape"}) {
     serving::ConfigSource source = source_of(model);
     source.config = described(model);
     const config::ModelConfig again = read_good(source);
     const config::ModelConfig first = read_good(source_of(model));
     EXPECT_TRUE(again.levels == first.levels) << model;
     EXPECT_TRUE(again.declared == first.declared) << model;
+    EXPECT_TRUE(again.queue_policies == first.queue_policies) << model;
+    EXPECT_EQ(again.max_queue_size, first.max_queue_size) << model;
     EXPECT_EQ(described(model, again), described(model, first));
   }
 }

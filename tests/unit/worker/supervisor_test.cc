@@ -426,6 +426,36 @@ TEST(Supervisor, AModelWhoseFileIsAnotherNowIsNotLoadedAgain) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Supervisor, AModelWhoseWeightsAreOthersNowIsNotLoadedAgain) {
+  const std::filesystem::path folder =
+      testing::TempDir() + "/gradus_weights_" + std::to_string(getpid());
+  std::filesystem::create_directories(folder / "data");
+  const auto put = [&](const std::string& name) { std::ofstream(folder / name).put('x'); };
+  put("fake:double");
+  put("data/weights.bin");
+  put("model.int8.onnx");
+  runtime::LoadSpec spec;
+  spec.file = folder / "fake:double";
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(spec, 1s, level.hooks()).value();
+  put("notes");  // was not there: its weights are not in it
+  std::ofstream(folder / "model.int8.onnx") << "another variant";
+  kill_worker(supervisor);
+  ASSERT_TRUE(level.wait_back(1)) << level.last().text;
+
+  std::filesystem::rename(folder / "data" / "weights.bin", folder / "before");
+  put("data/weights.bin");
+  kill_worker(supervisor);
+  ASSERT_TRUE(level.wait_lost(3));
+  EXPECT_THAT(level.last().text, HasSubstr("data/weights.bin has changed since it was loaded"));
+  EXPECT_EQ(run(*loaded.backend, 1).error().code, Code::kNotFound);
+  std::filesystem::rename(folder / "before", folder / "data" / "weights.bin");
+  ASSERT_TRUE(level.wait_back(2));
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Supervisor, AnIdleWorkersMemoryIsGivenBack) {
   auto options = quick();
   options.ping_every = 1ms;

@@ -15,6 +15,8 @@ runtime::LoadSpec some_spec() {
   spec.providers = {{"CUDAExecutionProvider", {{"device_id", "1"}, {"x", ""}}}, {"Other", {}}};
   spec.device_ids = {0, 3};
   spec.threads = 5;
+  spec.execution_mode = config::ExecutionMode::kParallel;
+  spec.inter_op_threads = 6;
   spec.allow_software_gpu = true;
   spec.check_outputs = config::CheckOutputs::kFinite;
   return spec;
@@ -31,6 +33,8 @@ TEST(Wire, ASpecArrivesAsItWas) {
   EXPECT_EQ(came.providers, sent.providers);
   EXPECT_EQ(came.device_ids, sent.device_ids);
   EXPECT_EQ(came.threads, sent.threads);
+  EXPECT_EQ(came.execution_mode, sent.execution_mode);
+  EXPECT_EQ(came.inter_op_threads, sent.inter_op_threads);
   EXPECT_EQ(came.allow_software_gpu, sent.allow_software_gpu);
   EXPECT_EQ(came.check_outputs, sent.check_outputs);
 }

@@ -179,16 +179,14 @@ TEST_F(V2Infer, ALargeBodyIsDecodedElsewhereSoThatTheServersThreadsStayFree) {
   EXPECT_NE(thread, std::this_thread::get_id());
 }
 
-TEST_F(V2Infer, TheShorterTimeoutHolds) {
-  const auto with_parameter = [](const std::string& micros) {
-    return R"({"parameters":{"timeout":)" + micros + "}," + kJson.substr(1);
-  };
+TEST_F(V2Infer, TheHeadersTimeoutIsKeptApartFromTheParameter) {
   infer(post(kJson).with("gradus-timeout-ms", "250"));
-  EXPECT_EQ(engine_.last_request->timeout, Duration(250ms));
-  infer(post(with_parameter("100000")).with("gradus-timeout-ms", "250"));
-  EXPECT_EQ(engine_.last_request->timeout, Duration(100ms));
-  infer(post(with_parameter("300000")).with("gradus-timeout-ms", "250"));
-  EXPECT_EQ(engine_.last_request->timeout, Duration(250ms));
+  EXPECT_EQ(engine_.last_request->client_timeout, Duration(250ms));
+  EXPECT_EQ(engine_.last_request->timeout, std::nullopt);
+  infer(post(R"({"parameters":{"timeout":300000},)" + kJson.substr(1))
+            .with("gradus-timeout-ms", "250"));
+  EXPECT_EQ(engine_.last_request->client_timeout, Duration(250ms));
+  EXPECT_EQ(engine_.last_request->timeout, Duration(300ms));
 }
 
 TEST_F(V2Infer, TheNarrowerLevelsHold) {
