@@ -10,7 +10,7 @@ double share(const Measured& size) { return to_ms(size.run) / size.samples; }
 }  // namespace
 
 JoinSize worthwhile_size(std::span<const Measured> sizes, std::uint32_t most) {
-  if (sizes.size() < 2) return {std::min(2U, most), 1};
+  if (sizes.size() < 2) return {};
   const double single = share(sizes.front());
   const double best = share(*std::ranges::min_element(sizes, {}, share));
   if (best > kGain * single) return {};

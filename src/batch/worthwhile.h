@@ -10,7 +10,8 @@ namespace gradus::batch {
 
 struct Measured {
   std::uint32_t samples = 1;
-  Duration run{};  // mean of such a batch
+  Duration
+      run{};  // of such a batch, beside the others': what else goes on must not tell them apart
 };
 
 inline constexpr double kGain = 0.9;  // a sample's share of a batch's time, beside a run of its own
@@ -22,9 +23,9 @@ struct JoinSize {
 };
 
 /// The size to join up to: the smallest that is about as quick a sample as the best one, if that
-/// saves a tenth; 1 if none does. What is the largest one measured is followed by twice that, to be
-/// measured next.
-/// @param sizes ascending, without gaps in powers of two from 1 on; empty: nothing is known
+/// saves a tenth; 1 if none does, or nothing is known. Where that is the largest one measured,
+/// twice that will do as well.
+/// @param sizes ascending, without gaps in powers of two from 1 on
 /// @param most >= 1
 JoinSize worthwhile_size(std::span<const Measured> sizes, std::uint32_t most);
 

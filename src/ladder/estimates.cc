@@ -11,8 +11,6 @@
 namespace gradus::ladder {
 namespace {
 
-constexpr Duration kOfLate = std::chrono::seconds(30);
-
 using namespace std::chrono_literals;
 
 constexpr Duration kHalfLife = 10s;
@@ -242,12 +240,6 @@ const Estimates::Record* Estimates::find(Size size) const {
   const auto place = place_of(shape->second, size.samples);
   if (place == shape->second.end() || place->samples != size.samples) return nullptr;
   return &records_[place->record];
-}
-
-bool Estimates::knows(Size size, TimePoint now) const {
-  const Record* const record = find(size);
-  if (record == nullptr) return false;
-  return record->warm_runs > 0 || (record->outcomes > 0 && now - record->fed_at < kOfLate);
 }
 
 Estimate Estimates::predict(Size size, TimePoint now) const {

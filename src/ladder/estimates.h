@@ -61,9 +61,6 @@ class Estimates {
   /// runs of the level. All zero: nothing ever ran. Allocates nothing.
   Estimate predict(Size size, TimePoint now) const;
 
-  /// Just this size was run, to warm up or within the last half minute: predict() guesses nothing.
-  bool knows(Size size, TimePoint now) const;
-
   std::size_t sizes() const { return in_use_; }
 
  private:

@@ -117,7 +117,7 @@ Lane::Choice Lane::choose(TimePoint now) {
     LevelQueue& queue = *candidate;
     if (queue.probe_) return {&queue, 0, {}};
     if (queue.queue_.empty()) continue;
-    const batch::Rules rules = queue.rules(*queue.queue_.first(now));
+    const batch::Rules rules = queue.rules(queue.queue_.first(now)->length);
     const batch::Candidate seen = batch::look(queue.queue_, rules, now);
     if (seen.samples == 0) continue;
     batch::Situation situation{.now = now, .idle = idle()};

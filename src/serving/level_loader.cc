@@ -30,6 +30,8 @@ constexpr int kWarmRuns = 3;
 constexpr int kLeastRuns = 7;
 constexpr int kMostRuns = 50;
 constexpr Duration kMeasureFor = std::chrono::milliseconds(60);
+// Of a batch size and single samples, in turns; less for quick ones.
+constexpr Duration kCompareFor = std::chrono::milliseconds(10);
 // No larger batch is warmed up once it took so long.
 constexpr Duration kWarmCpuFor = std::chrono::milliseconds(200);
 constexpr Duration kWarmGpuFor = std::chrono::seconds(2);
@@ -91,22 +93,53 @@ void join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& leve
             slot.config.name + "': " + joining.note);
 }
 
-// What later runs of these sizes will take, and the compiling that comes with a first one.
+// One batch of a level's sample, again and again.
+struct WarmRun {
+  batch::Fit fit;
+  std::vector<Tensor> inputs;
+  std::vector<TensorView> views;
+  Duration least = Duration::max();
+
+  WarmRun(const LevelRuntime& level, std::int64_t length, std::uint32_t samples)
+      : inputs(runtime::sample_inputs(level.signature(), length, samples)),
+        views(runtime::views_of(inputs)) {
+    if (level.padding) fit = batch::fit(*level.padding, views, level.all_outputs());
+  }
+
+  bool run(LevelRuntime& level, const Clock& clock) {
+    const TimePoint begun = clock.now();
+    if (!level.run(views, level.all_outputs())) return false;
+    const Duration took = clock.now() - begun;
+    least = std::min(least, took);
+    level.queue->warm_up(size_of(fit, views), fit.length, took);
+    return true;
+  }
+};
+
+// What later runs of these sizes will take, and the compiling that comes with a first one. Each
+// size takes turns with single samples, and of each the quickest run counts: else a machine that is
+// busy with other models just now would decide for good what is joined.
 void warm_sizes(LevelRuntime& level, std::int64_t length, std::uint32_t most, Duration at_most,
                 const Clock& clock) {
   const TimePoint enough = clock.now() + at_most;
-  const std::vector<std::size_t> outputs = level.all_outputs();
-  for (std::uint32_t batch = 1; batch <= most && clock.now() < enough; batch *= 2) {
-    const auto inputs = runtime::sample_inputs(level.signature(), length, batch);
-    const auto views = runtime::views_of(inputs);
-    batch::Fit fit;
-    if (level.padding) fit = batch::fit(*level.padding, views, outputs);
-    for (int i = 0; i < kWarmRuns; ++i) {
-      const TimePoint begun = clock.now();
-      if (!level.run(views, outputs)) return;
-      level.queue->warm_up(size_of(fit, views), fit.length, clock.now() - begun);
-    }
+  WarmRun single(level, length, 1);
+  for (int i = 0; i < kWarmRuns; ++i) {
+    if (!single.run(level, clock)) return;
   }
+  std::vector<batch::Measured> sizes{{1, single.least}};
+  for (std::uint32_t samples = 2; samples <= most; samples *= 2) {
+    if (samples > 2 && clock.now() >= enough) break;
+    WarmRun joined(level, length, samples);
+    const TimePoint quick = clock.now() + kCompareFor;
+    bool runs = true;
+    for (int i = 0; runs && (i < kWarmRuns || (i < kMostRuns && clock.now() < quick)); ++i) {
+      runs = single.run(level, clock) && joined.run(level, clock);
+    }
+    if (!runs) break;
+    sizes.front().run = single.least;
+    sizes.push_back({samples, joined.least});
+  }
+  level.queue->measured(single.fit.length, sizes);
 }
 
 void warm_queue(const Model& model, const LevelSlot& slot, LevelRuntime& level, const Clock& clock)

@@ -16,21 +16,6 @@ using namespace std::chrono_literals;
 constexpr Duration kTryAgain = 1s;  // against the estimates
 constexpr Duration kNotWorthStopping = 1ms;
 
-constexpr std::size_t kMostKinds = 16;
-
-/// Unpadded: that of just this shape. Else, and padded: the least length that is at least this, or
-/// the greatest. Null: there is none.
-template <class Kinds>
-auto* find_kind(Kinds& kinds, std::uint64_t shape, std::int64_t length) {
-  using Kind = std::ranges::range_value_t<Kinds>;
-  if (length == 0) {
-    const auto same = std::ranges::find(kinds, shape, &Kind::shape);
-    if (same != kinds.end()) return &*same;
-  }
-  const auto at_least = std::ranges::lower_bound(kinds, length, {}, &Kind::length);
-  return at_least != kinds.end() ? &*at_least : kinds.empty() ? nullptr : &kinds.back();
-}
-
 ladder::Size size_of(std::uint64_t shape, std::uint32_t samples, std::int64_t length) {
   return {samples, shape ^ (static_cast<std::uint64_t>(length) * 0x9e3779b97f4a7c15)};
 }
@@ -73,7 +58,6 @@ LevelQueue::Pushed LevelQueue::add(const std::shared_ptr<Waiting>& waiter, Admis
   {
     const MutexLock lock(lane_.mutex_);
     if (lane_.stopping_) return Pushed::kFull;
-    meet(*waiter);
     typical_ = size_of(*waiter, waiter->samples, waiter->length);
     typical_length_ = waiter->length;
     const std::uint32_t together = likely_size(*waiter);
@@ -115,8 +99,8 @@ ladder::Prospect LevelQueue::prospect(const Waiting& waiter, std::uint32_t toget
 std::uint32_t LevelQueue::likely_size(const Waiting& waiter) const {
   if (waiter.group == 0) return waiter.samples;
   const auto waiting = static_cast<std::uint32_t>(std::min<std::uint64_t>(queue_.samples(), 1024));
-  return std::max(waiter.samples, std::min(join_size(waiter.shape, waiter.length).samples,
-                                           waiting + waiter.samples));
+  return std::max(waiter.samples,
+                  std::min(join_size(waiter.length).samples, waiting + waiter.samples));
 }
 
 LevelQueue::Pushed LevelQueue::enqueue(const std::shared_ptr<Waiting>& waiter, Duration cost,
@@ -196,7 +180,7 @@ bool LevelQueue::has_room_for_batch_tier() {
 Batch LevelQueue::take(std::uint32_t samples, TimePoint now, Duration& cost) {
   Batch batch;
   while (batch.members.empty() && !queue_.empty()) {
-    const batch::Taken taken = batch::take(queue_, rules(*queue_.first(now)), samples, now);
+    const batch::Taken taken = batch::take(queue_, rules(queue_.first(now)->length), samples, now);
     for (batch::Entry* const entry : taken.expired) {
       arrivals_.left(now, entry->samples);
       batch.late.push_back(forget(static_cast<Waiting&>(*entry)));
@@ -207,10 +191,6 @@ Batch LevelQueue::take(std::uint32_t samples, TimePoint now, Duration& cost) {
       batch.members.push_back(forget(static_cast<Waiting&>(*entry)));
     }
     const ladder::Size size = size_of(*batch.members.front(), taken.samples, taken.longest);
-    Kind* const kind = find_kind(kinds_, batch.members.front()->shape, taken.longest);
-    if (kind != nullptr && !options_.join_always) {
-      batch.is_trial = kind->trials.took(taken.samples, kind->join.samples, kind->largest);
-    }
     const ladder::Estimate estimate = estimates_.predict(size, now);
     cost = estimate.mean;
     batch.quick = estimate.trusted() && estimate.tail < kNotWorthStopping;
@@ -246,35 +226,11 @@ std::uint32_t LevelQueue::fitting(const batch::Candidate& seen, const Waiting& f
   return samples;
 }
 
-void LevelQueue::find_join_sizes(TimePoint now) {
-  if (options_.join_always) return;
-  const std::uint32_t most = options_.rules.max_size;
-  for (Kind& kind : kinds_) {
-    std::vector<batch::Measured> sizes;
-    for (std::uint32_t samples = 1; samples <= most; samples *= 2) {
-      const ladder::Size size{samples, kind.shape};
-      if (!estimates_.knows(size, now)) break;
-      sizes.push_back({samples, estimates_.predict(size, now).mean});
-    }
-    if (sizes.size() < 2) continue;
-    kind.largest = std::max(kind.largest, sizes.back().samples);
-    kind.join = batch::worthwhile_size(sizes, most);
-  }
-}
-
-batch::JoinSize LevelQueue::join_size(std::uint64_t shape, std::int64_t length) const {
-  const Kind* const kind = find_kind(kinds_, shape, length);
-  return kind != nullptr ? kind->join : batch::JoinSize();
-}
-
-// Other inputs than those of the warm-up, such as a larger picture: what is known of these holds
-// until its own times are known.
-void LevelQueue::meet(const Waiting& waiter) {
-  if (waiter.group == 0 || waiter.length != 0 || kinds_.size() >= kMostKinds) return;
-  const Kind* const like = find_kind(kinds_, waiter.shape, 0);
-  if (like == nullptr || like->shape == waiter.shape) return;
-  const Kind made{0, waiter.shape, like->join, like->largest, {}};
-  kinds_.insert(std::ranges::upper_bound(kinds_, 0, {}, &Kind::length), made);
+const batch::JoinSize& LevelQueue::join_size(std::int64_t length) const {
+  static constexpr batch::JoinSize kAlone;
+  if (joins_.empty()) return kAlone;
+  const auto at_least = std::ranges::lower_bound(joins_, length, {}, &Joins::length);
+  return at_least == joins_.end() ? joins_.back().size : at_least->size;
 }
 
 std::size_t LevelQueue::begin(Duration cost, TimePoint now) {
@@ -301,7 +257,6 @@ void LevelQueue::run_probe(const std::function<void()>& job, std::size_t seat) {
 
 void LevelQueue::run(Batch batch, std::size_t seat) {
   const bool batch_tier = batch.members.front()->tier == config::Tier::kBatch;
-  const bool is_trial = batch.is_trial;
   std::uint32_t samples = 0;
   for (const auto& member : batch.members) samples += member->samples;
   bool is_over = false;
@@ -311,7 +266,7 @@ void LevelQueue::run(Batch batch, std::size_t seat) {
     const MutexLock lock(lane_.mutex_);
     end(seat);
     arrivals_.left(now, samples);
-    if (ran) learn(*ran, batch_tier, is_trial, now);
+    if (ran) learn(*ran, batch_tier, now);
   };
   try {
     options_.run(std::move(batch), over);
@@ -321,13 +276,12 @@ void LevelQueue::run(Batch batch, std::size_t seat) {
   if (!is_over) over(std::nullopt);
 }
 
-void LevelQueue::learn(const Ran& ran, bool batch_tier, bool is_trial, TimePoint now) {
+void LevelQueue::learn(const Ran& ran, bool batch_tier, TimePoint now) {
   busy_.ran(ran.run, now);
   if (batch_tier) tier_share_.pay(ran.run, now);
   if (ran.stopped) {  // at least so long: news only if that is longer than expected
     if (ran.run > estimates_.predict(ran.size, now).mean) estimates_.add(ran.size, ran.run, now);
   } else if (ran.ok) {
-    if (is_trial) estimates_.probe(ran.size, ran.run);
     estimates_.add(ran.size, ran.run, now);
     size_limit_.succeeded(ran.size.samples, ran.run);
   } else if (ran.out_of_memory) {
@@ -335,14 +289,9 @@ void LevelQueue::learn(const Ran& ran, bool batch_tier, bool is_trial, TimePoint
   }
 }
 
-batch::Rules LevelQueue::rules(const batch::Entry& first) const {
+batch::Rules LevelQueue::rules(std::int64_t length) const {
   constexpr double kStillPays = 0.05;
-  const Kind* const kind =
-      find_kind(kinds_, static_cast<const Waiting&>(first).shape, first.length);
-  batch::JoinSize join;
-  if (kind != nullptr) {
-    join = {kind->trials.size(kind->join.samples, queue_.samples()), kind->join.share};
-  }
+  const batch::JoinSize& join = join_size(length);
   batch::Rules rules = options_.rules;
   const std::uint32_t most = std::min(size_limit_.now(), join.samples);
   if (most < rules.max_size) {
@@ -360,13 +309,13 @@ void LevelQueue::warm_up(const ladder::Size& size, std::int64_t length, Duration
   estimates_.warm_up(size, run);
   typical_ = size;
   typical_length_ = length;
-  if (kinds_.empty() || kinds_.back().shape != size.shape) {
-    const std::uint32_t most = options_.rules.max_size;
-    const batch::JoinSize join =
-        options_.join_always ? batch::JoinSize{most, 0} : batch::worthwhile_size({}, most);
-    kinds_.push_back({length, size.shape, join, 1, {}});
-  }
-  find_join_sizes(lane_.clock_.now());
+}
+
+void LevelQueue::measured(std::int64_t length, std::span<const batch::Measured> sizes) {
+  const std::uint32_t most = options_.rules.max_size;
+  const MutexLock lock(lane_.mutex_);
+  joins_.push_back({length, options_.join_always ? batch::JoinSize{most, 0}
+                                                 : batch::worthwhile_size(sizes, most)});
 }
 
 void LevelQueue::probed(const ladder::Size& size, Duration run) {
@@ -378,7 +327,6 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
   const MutexLock lock(lane_.mutex_);
   if (estimates_.sizes() == 0) return std::nullopt;
   const TimePoint now = lane_.clock_.now();
-  find_join_sizes(now);
   double others = 0;
   for (const auto& queue : lane_.queues_) {
     if (queue.get() != this) others += queue->busy_.at(now);
@@ -387,8 +335,7 @@ std::optional<Duration> LevelQueue::predicted_p99(double arrivals) {
   const auto here = [&](const ladder::Size& size) {
     return ladder::stretched(estimates_.predict(size, now), instances, others);
   };
-  const std::uint32_t most =
-      std::min(size_limit_.now(), join_size(typical_.shape, typical_length_).samples);
+  const std::uint32_t most = std::min(size_limit_.now(), join_size(typical_length_).samples);
   const std::uint32_t requests = std::max(1U, most / typical_.samples);
   const ladder::BatchRun runs[] = {{1, here(typical_)},
                                    {requests, here({requests * typical_.samples, typical_.shape})}};
@@ -404,8 +351,9 @@ OpenQueue::~OpenQueue() {
 
 LevelQueue::Load LevelQueue::load() const {
   const MutexLock lock(lane_.mutex_);
-  const std::uint32_t joined = join_size(typical_.shape, typical_length_).samples;
-  return {queue_.size(), running_, std::min(size_limit_.now(), joined)};
+  std::uint32_t most = 1;
+  for (const Joins& joins : joins_) most = std::max(most, joins.size.samples);
+  return {queue_.size(), running_, std::min(size_limit_.now(), most)};
 }
 
 }  // namespace gradus::serving

@@ -18,7 +18,6 @@
 #include "batch/closing.h"
 #include "batch/queue.h"
 #include "batch/size_limit.h"
-#include "batch/size_trials.h"
 #include "batch/worthwhile.h"
 #include "ladder/estimates.h"
 #include "ladder/plan.h"
@@ -63,7 +62,6 @@ struct Batch {
   std::vector<std::shared_ptr<Waiting>> late;     // met on the way: past their deadline …
   std::vector<std::shared_ptr<Waiting>> doomed;  // … or so near to it that no run would be in time
   bool quick = false;                            // known to be over before anybody could stop it
-  bool is_trial = false;                         // shows what another size than the usual one takes
 };
 
 /// What a run was, for the estimates; nothing of runs that tell nothing.
@@ -120,8 +118,10 @@ class LevelQueue {
   /// used up.
   bool has_room_for_batch_tier();
 
-  /// A run before the level serves; of single samples first, shortest first.
+  /// A run before the level serves.
   void warm_up(const ladder::Size& size, std::int64_t length, Duration run);
+  /// What batches padded to this length take, to be known before the level serves; shortest first.
+  void measured(std::int64_t length, std::span<const batch::Measured> sizes);
   /// A good probe took so long.
   void probed(const ladder::Size& size, Duration run);
   /// The p99 that the level would have if `arrivals` a second came to it, by the estimates and what
@@ -154,24 +154,14 @@ class LevelQueue {
   void drop_doomed(Batch& batch, Duration run, TimePoint now);
   std::size_t begin(Duration cost, TimePoint now);  // the seat
   void end(std::size_t seat);
-  void learn(const Ran& ran, bool batch_tier, bool is_trial, TimePoint now);
+  void learn(const Ran& ran, bool batch_tier, TimePoint now);
   // Without the lock, after begin().
   void run(Batch batch, std::size_t seat);
   void run_probe(const std::function<void()>& job, std::size_t seat);
   std::shared_ptr<Waiting> forget(Waiting& waiter);
-  // What can be joined, and how far that pays.
-  struct Kind {
-    std::int64_t length = 0;
-    std::uint64_t shape = 0;  // of ladder::Size
-    batch::JoinSize join;
-    std::uint32_t largest = 1;  // whose time is known
-    batch::SizeTrials trials;
-  };
-  // Of padded length the nearest above it that was warmed up stands for others.
-  batch::Rules rules(const batch::Entry& first) const;
-  batch::JoinSize join_size(std::uint64_t shape, std::int64_t length) const;
-  void meet(const Waiting& waiter);
-  void find_join_sizes(TimePoint now);
+  // Of padded length; the nearest above it that was measured stands for others.
+  batch::Rules rules(std::int64_t length) const;
+  const batch::JoinSize& join_size(std::int64_t length) const;
   std::uint32_t fitting(const batch::Candidate& seen, const Waiting& first, TimePoint now) const;
   std::uint32_t likely_size(const Waiting& waiter) const;
 
@@ -188,7 +178,11 @@ class LevelQueue {
   std::uint32_t running_ = 0;  // of the lane's instances
   bool closing_ = false;       // somebody waits until that is 0
   ladder::Busy busy_;
-  std::vector<Kind> kinds_;          // ascending by length
+  struct Joins {
+    std::int64_t length = 0;
+    batch::JoinSize size;
+  };
+  std::vector<Joins> joins_;         // ascending by length
   ladder::Size typical_{};           // of the latest request …
   std::int64_t typical_length_ = 0;  // … and its padded length
 };

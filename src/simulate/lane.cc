@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <vector>
 
 namespace gradus::simulate {
 namespace {
@@ -10,6 +11,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTryAgain = 1s;
+
+std::uint32_t join_size(const Level& level) {
+  std::vector<batch::Measured> sizes;
+  for (std::uint32_t samples = 1; samples <= level.max_batch_size; samples *= 2) {
+    const double times = 1 + (samples - 1) * level.each_more;
+    sizes.push_back({samples, std::chrono::duration_cast<Duration>(level.mean * times)});
+  }
+  return batch::worthwhile_size(sizes, level.max_batch_size).samples;
+}
 
 }  // namespace
 
@@ -40,7 +50,7 @@ LevelLane::LevelLane(std::size_t index, const Level& level, Lane& lane,
       lane_(lane),
       refuses_(refuses),
       queue_(batch::QueueLimits{.entries = max_queue_size}) {
-  rules_.max_size = 1;
+  rules_.max_size = join_size(level);
 }
 
 void LevelLane::learn(ladder::Size size, Duration run, bool stopped, TimePoint now) {
@@ -145,18 +155,6 @@ Duration LevelLane::take(std::vector<Attempt*>& members, std::vector<Attempt*>& 
     members.erase(late.begin(), late.end());
   }
   return cost;
-}
-
-void LevelLane::find_join_size(TimePoint now) {
-  if (level_.max_batch_size == 1) return;
-  std::array<batch::Measured, 11> sizes;  // 1 … 1024
-  std::size_t known = 0;
-  for (std::uint32_t samples = 1; samples <= level_.max_batch_size; samples *= 2) {
-    if (!estimates_.knows({samples, 0}, now)) break;
-    sizes[known++] = {samples, estimates_.predict({samples, 0}, now).mean};
-  }
-  rules_.max_size =
-      batch::worthwhile_size(std::span(sizes.data(), known), level_.max_batch_size).samples;
 }
 
 std::optional<Duration> LevelLane::predicted_p99(double arrivals, TimePoint now) {

@@ -90,9 +90,7 @@ class LevelLane {
   /// @param doomed empty: there those come for whom no run would be in time
   /// @return the run's predicted time
   Duration take(std::vector<Attempt*>& members, std::vector<Attempt*>& doomed, TimePoint now);
-  /// By what is known of the runs now.
-  void find_join_size(TimePoint now);
-  /// What its p99 would be if so many requests a second came; with this join size.
+  /// What its p99 would be if so many requests a second came.
   std::optional<Duration> predicted_p99(double arrivals, TimePoint now);
 
   // Of the prober and the worker's supervisor.

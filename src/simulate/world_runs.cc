@@ -246,7 +246,6 @@ void World::bring_up(LevelLane& level) {
 
 void World::make_round() {
   push(now_ + kRound, Kind::kRound, 0);
-  for (const auto& level : levels_) level->find_join_size(now_);
   if (!rule_.ladder) return;
   const double rate = rate_.update(arrived_, now_);
   for (const auto& level : levels_) {

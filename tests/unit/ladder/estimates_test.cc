@@ -331,17 +331,5 @@ TEST(Estimates, SurviveAYearOfSilenceAndAbsurdRuns) {
   EXPECT_NEAR(to_ms(estimates.predict(kOne, now).mean), 10, 0.1);
 }
 
-TEST(Estimates, KnowsWhatItWarmedUpForGoodAndWhatRanOfLateForHalfAMinute) {
-  Estimates estimates;
-  const TimePoint start = TimePoint(1h);
-  estimates.warm_up({1, 7}, 10ms);
-  estimates.add({2, 7}, 12ms, start);
-  EXPECT_TRUE(estimates.knows({1, 7}, start + 1h));
-  EXPECT_TRUE(estimates.knows({2, 7}, start + 29s));
-  EXPECT_FALSE(estimates.knows({2, 7}, start + 31s));
-  EXPECT_FALSE(estimates.knows({4, 7}, start));
-  EXPECT_FALSE(estimates.knows({1, 8}, start));
-}
-
 }  // namespace
 }  // namespace gradus::ladder
