@@ -15,6 +15,9 @@ inline constexpr std::size_t kTiers = 3;
 /// `realtime`, `standard`, `batch`; nothing: no tier of that name.
 std::optional<Tier> tier_named(std::string_view name);
 
+/// Of a model without `priority_levels`: those above mean the same.
+inline constexpr std::uint64_t kLastPriority = 3;
+
 /// What Triton's `priority` means: 0 is the default, kStandard, as is a priority in the middle; 1
 /// is served first.
 /// @param levels the model's `priority_levels`, of which the first third is kRealtime and the last

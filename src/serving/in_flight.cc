@@ -5,7 +5,6 @@
 
 #include "batch/batchable.h"
 #include "ladder/events.h"
-#include "serving/time_limits.h"
 
 namespace gradus::serving {
 namespace {
@@ -42,14 +41,13 @@ InFlight::InFlight(std::shared_ptr<Model> model, Request request, Done done, con
       clock_(clock),
       timer_(timer),
       tier_(*request_.tier),
-      deadline_(time_limits(request_, model_->config).deadline),
+      limits_(time_limits(request_, model_->config)),
       attempts_{Attempt(*this), Attempt(*this)} {
   const config::QueuePolicy& policy = model_->config.queue_policies.of(request_.priority);
-  const TimePoint due = time_limits(request_, model_->config).due;
   for (Attempt& attempt : attempts_) {
     attempt.tier = tier_;
     attempt.deadline = deadline_;
-    attempt.due = due;
+    attempt.due = limits_.due;
     attempt.priority = request_.priority;
     attempt.most_of_priority = policy.max_queue_size;
   }
@@ -202,6 +200,7 @@ InFlight::Placed InFlight::place_on(Attempt& attempt, LevelSlot& slot, std::size
   const auto bit = static_cast<std::uint8_t>(1U << place);
   LevelQueue& queue = *slot.runtime()->queue;
   bool ran = false;
+  bool moved = false;
   bool pushed_below = false;
   {
     const MutexLock lock(mutex_);
@@ -212,12 +211,13 @@ InFlight::Placed InFlight::place_on(Attempt& attempt, LevelSlot& slot, std::size
     attempt.begun_.reset();
     tried_levels_ |= bit;
     ran = ran_;
+    moved = moved_;
     pushed_below = overloaded_;
   }
   // From the push on it may run, and end, elsewhere.
   const std::shared_ptr<Waiting> waiting(shared_from_this(), &attempt);
   const LevelQueue::Pushed pushed =
-      ran ? queue.push_again(waiting, admission) : queue.push(waiting, admission);
+      ran || moved ? queue.push_again(waiting, admission) : queue.push(waiting, admission);
   if (pushed == LevelQueue::Pushed::kTaken) {
     if (!ran) {
       model_->ladder.tell(ladder::Planned{slot.config.level, clock_.now(), pushed_below});

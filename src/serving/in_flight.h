@@ -17,6 +17,7 @@
 #include "serving/level_queue.h"
 #include "serving/model.h"
 #include "serving/request.h"
+#include "serving/time_limits.h"
 
 namespace gradus::serving {
 
@@ -89,7 +90,8 @@ class InFlight final : public DeadlineTimer::Waiter,
   const Clock& clock_;
   DeadlineTimer& timer_;
   const config::Tier tier_;
-  const TimePoint deadline_;
+  const TimeLimits limits_;
+  const TimePoint deadline_ = limits_.deadline;
   std::atomic<bool> finished_{false};
   ladder::Route route_;
 
@@ -102,6 +104,7 @@ class InFlight final : public DeadlineTimer::Waiter,
   bool overloaded_ GUARDED_BY(mutex_) = false;  // a level refused it for its queue or its estimate
   bool bounded_ GUARDED_BY(mutex_) = false;     // … or for how many of its priority wait there
   bool ran_ GUARDED_BY(mutex_) = false;
+  bool moved_ GUARDED_BY(mutex_) = false;    // it gave up a place in a queue to wait elsewhere
   int lost_workers_ GUARDED_BY(mutex_) = 0;  // while it ran there
   Duration queue_ GUARDED_BY(mutex_){};      // waiting, all attempts
   std::string tried_ GUARDED_BY(mutex_);     // what came of the levels, for the error

@@ -76,6 +76,7 @@ void InFlight::start_hedge(Attempt& from, Attempt& into, std::size_t place, Time
     const MutexLock lock(mutex_);
     note(left, "it would answer after the deadline");
     free(from);
+    moved_ = true;
     look_again_ = true;
     return;
   }

@@ -1,5 +1,6 @@
 #include "serving/ladder_engine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -209,7 +210,9 @@ Ticket LadderEngine::infer(Request request, Done done) {
                                       request.model + "' has no level worse than " +
                                       std::to_string(worst));
   }
-  if (!request.tier) {
+  if (request.tier) {
+    request.priority = 0;
+  } else {
     const std::uint32_t levels = (*model)->config.priority_levels;
     if (request.priority == 0) request.priority = (*model)->config.default_priority;
     request.tier = config::tier_of_priority(request.priority, levels);
@@ -218,6 +221,7 @@ Ticket LadderEngine::infer(Request request, Done done) {
                                         request.model + "' has " + std::to_string(levels) +
                                         " priority levels");
     }
+    if (levels == 0) request.priority = std::min(request.priority, config::kLastPriority);
   }
   (*model)->arrivals.note();
   return InFlight::start(std::move(*model), std::move(request), std::move(done), clock_, timer_);

@@ -132,9 +132,10 @@ void remove_left_over_folders() {
     if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
     std::error_code failed;
     fs::remove_all(path, failed);
-    log::info(failed ? "left over, and cannot be removed: " + failed.message()
-                     : std::string("removed what a killed server left"),
-              {{"folder", path.string()}});
+    log::write(failed ? log::Severity::kWarning : log::Severity::kInfo,
+               failed ? "left over, and cannot be removed: " + failed.message()
+                      : std::string("removed what a killed server left"),
+               {{"folder", path.string()}});
   }
 }
 

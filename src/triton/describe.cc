@@ -89,7 +89,7 @@ void show_queues(const config::ModelConfig& config, inference::ModelDynamicBatch
   out.set_default_priority_level(config.default_priority);
   const config::QueuePolicies& policies = config.queue_policies;
   show_policy(policies.usual, *out.mutable_default_queue_policy());
-  if (config.priority_levels == 0) {
+  if (config.priority_levels == 0 && config.max_queue_size > 0) {
     out.mutable_default_queue_policy()->set_max_queue_size(config.max_queue_size);
   }
   out.clear_priority_queue_policy();

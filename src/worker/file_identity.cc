@@ -16,9 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostEntries = 10'000;
-// Other models, configuration, labels; what TensorRT and OpenVINO keep for the next start.
-constexpr std::string_view kNoWeights[] = {".onnx",   ".yaml",    ".pbtxt",  ".txt",  ".md",
-                                           ".engine", ".profile", ".timing", ".blob", ".cl_cache"};
+// Other models, configuration and texts; what providers keep for the next start.
+constexpr std::string_view kNoWeights[] = {
+    ".onnx", ".yaml", ".pbtxt",  ".json",    ".txt",    ".csv",  ".md",       ".py",
+    ".log",  ".swp",  ".engine", ".profile", ".timing", ".blob", ".cl_cache", ".mxr"};
 
 Result<std::optional<FileIdentity>> identity_of(const fs::path& file) {
   struct stat found {};
@@ -36,7 +37,8 @@ Result<std::optional<FileIdentity>> identity_of(const fs::path& file) {
 bool may_hold_weights(const fs::directory_entry& entry) {
   const std::string kind = entry.path().extension().string();
   std::error_code ignored;
-  return std::ranges::find(kNoWeights, kind) == std::end(kNoWeights) &&
+  return !entry.path().filename().string().starts_with('.') &&
+         std::ranges::find(kNoWeights, kind) == std::end(kNoWeights) &&
          entry.is_regular_file(ignored);
 }
 

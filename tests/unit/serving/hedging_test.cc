@@ -56,6 +56,38 @@ TEST_F(Hedging, WhatOnlyWaitsGoesElsewhereAtNoCost) {
   EXPECT_EQ(levels_[0]->runs, before + 1) << "what went elsewhere was not run as well";
 }
 
+TEST_F(Hedging, WhatGaveUpItsPlaceIsTakenElsewhereHoweverManyWaitThere) {
+  config_.policy.hedge_share = 0;
+  config_.queue_policies.usual.max_queue_size = 1;
+  start_and_load();
+  const auto on_cpu = [] {
+    Request made = request();
+    made.min_level = made.max_level = 1;
+    return made;
+  };
+  for (const int level : {0, 1}) levels_[level]->hangs = true;
+  const int gpu_before = levels_[0]->runs;
+  const int cpu_before = levels_[1]->runs;
+  std::vector<std::future<Result<Response>>> holders;
+  holders.push_back(send(request()));
+  for (int i = 0; i < 2; ++i) holders.push_back(send(on_cpu()));
+  wait_for(
+      [&] { return levels_[0]->runs == gpu_before + 1 && levels_[1]->runs == cpu_before + 2; });
+  holders.push_back(send(on_cpu()));
+  EXPECT_FALSE(infer(on_cpu())) << "one waits there, which is all that may";
+  Request moving = hurried(2s);
+  moving.max_level = 1;
+  auto moved = send(moving);
+  wait_for(
+      [&] { return engine_->ladder_json("m", "")->find("\"waiting\":2,") != std::string::npos; });
+  levels_[1]->hangs = false;
+  const auto response = moved.get();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->origin.level, 1);
+  levels_[0]->hangs = false;
+  for (auto& holder : holders) EXPECT_TRUE(holder.get());
+}
+
 TEST_F(Hedging, NeverTwiceOnOneDevice) {
   config_.levels.erase(config_.levels.begin());  // two CPU levels
   start_and_load();

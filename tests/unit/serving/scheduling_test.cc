@@ -330,7 +330,7 @@ TEST_F(SchedulingTest, TritonsPriorityIsATierUpToTheModelsLevels) {
   EXPECT_TRUE(infer(asked));
 }
 
-TEST_F(SchedulingTest, WhatItsPriorityDelaysIsAnsweredAfterTheOthersAndNeverExpires) {
+TEST_F(SchedulingTest, WhatItsPriorityDelaysIsAnsweredAfterTheOthersThoughItsTimeoutHasPassed) {
   config_.priority_levels = 2;
   config_.default_priority = 1;
   config_.queue_policies.by_priority[1] = {.timeout_action = config::TimeoutAction::kDelay};
@@ -390,6 +390,27 @@ TEST_F(SchedulingTest, APriorityMayBeRefusedForItsOwnBoundWhileOthersAreTaken) {
   gate.open();
   EXPECT_TRUE(running.get());
   for (auto& answer : taken) EXPECT_TRUE(answer.get());
+}
+
+TEST_F(SchedulingTest, WithoutPriorityLevelsAllFromTheThirdOnAreOnePriorityAndATierIsNone) {
+  config_.queue_policies.usual.max_queue_size = 1;
+  one_level(1);
+  Gate gate;
+  auto running = hold(gate);
+  const auto of_priority = [](std::uint64_t priority, std::optional<Tier> tier = std::nullopt) {
+    Request asked = request();
+    asked.priority = priority;
+    asked.tier = tier;
+    return asked;
+  };
+  auto third = send(of_priority(3));
+  EXPECT_FALSE(infer(of_priority(4)));
+  auto standard = send(of_priority(777, Tier::kStandard));
+  EXPECT_FALSE(infer(of_priority(778, Tier::kStandard)));
+  gate.open();
+  EXPECT_TRUE(running.get());
+  EXPECT_TRUE(third.get());
+  EXPECT_TRUE(standard.get());
 }
 
 TEST_F(SchedulingTest, AnIdleLevelThatWasOnceSlowRefusesNothingThatItLikelyMakes) {
