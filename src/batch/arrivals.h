@@ -21,6 +21,9 @@ class Arrivals {
   /// The same samples leave: answered, failed, expired, cancelled. Not more than entered.
   void left(TimePoint now, std::uint32_t samples);
 
+  /// Samples that wait or run.
+  std::uint64_t in_hand() const { return in_hand_; }
+
   /// The most samples in hand at once over this window and the one before, less those in hand now.
   std::uint32_t expected(TimePoint now);
 

@@ -29,4 +29,11 @@ struct JoinSize {
 /// @param most >= 1
 JoinSize worthwhile_size(std::span<const Measured> sizes, std::uint32_t most);
 
+/// What one of a level's instances takes of all samples that wait or run: who took more would leave
+/// the others crumbs.
+/// @param instances >= 1
+constexpr std::uint64_t fair_share(std::uint64_t in_hand, std::uint32_t instances) {
+  return (in_hand + instances - 1) / instances;
+}
+
 }  // namespace gradus::batch

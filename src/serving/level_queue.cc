@@ -212,11 +212,18 @@ void LevelQueue::drop_doomed(Batch& batch, Duration run, TimePoint now) {
   batch.members.erase(doomed, batch.members.end());
 }
 
-// As many of the candidate's samples as can be run before its earliest deadline; at least one
-// request's.
+// As many of the candidate's samples as can be run before its earliest deadline, and no more than
+// leaves the level's other instances as much; at least one request's.
 std::uint32_t LevelQueue::fitting(const batch::Candidate& seen, const Waiting& first,
                                   TimePoint now) const {
   std::uint32_t samples = seen.samples;
+  if (options_.rules.preferred_sizes.empty()) {
+    const std::uint32_t elsewhere = lane_.running_ - running_;  // instances that others' runs hold
+    const std::uint32_t instances = lane_.allowed_ > elsewhere ? lane_.allowed_ - elsewhere : 1;
+    const std::uint64_t share = batch::fair_share(arrivals_.in_hand(), instances);
+    samples = static_cast<std::uint32_t>(
+        std::max<std::uint64_t>(first.samples, std::min<std::uint64_t>(samples, share)));
+  }
   // With more behind it, small batches would make all of them late.
   while (samples > first.samples && queue_.samples() <= seen.samples) {
     const ladder::Estimate run = estimates_.predict(size_of(first, samples, seen.longest), now);

@@ -123,7 +123,9 @@ std::optional<std::pair<config::Tier, TimePoint>> LevelLane::rank(TimePoint now)
 
 std::uint32_t LevelLane::fitting(const batch::Candidate& seen, const Attempt& first,
                                  TimePoint now) const {
-  std::uint32_t samples = seen.samples;
+  const std::uint32_t instances = std::max(1U, lane_.instances() - (lane_.running - own_runs));
+  const std::uint64_t share = batch::fair_share(queue_.samples() + running, instances);
+  auto samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(seen.samples, share));
   while (refuses_ && samples > 1 && queue_.samples() <= seen.samples) {
     const ladder::Estimate run = estimates_.predict({samples, first.shape}, now);
     if (now + run.mean + run.deviation <= seen.deadline) break;

@@ -98,6 +98,8 @@ class LevelLane {
   bool probe_due = false;  // as the next run
   bool probing = false;
   TimePoint next_probe{};
+  std::uint32_t own_runs = 0;  // of the lane's …
+  std::uint32_t running = 0;   // … and the requests in them
 
  private:
   std::uint32_t likely_size() const;

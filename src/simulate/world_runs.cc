@@ -57,6 +57,8 @@ void World::start_run(std::uint32_t index) {
   Run& run = runs_[index];
   run.samples = static_cast<std::uint32_t>(run.members.size());
   run.queue = Duration::max();
+  ++run.level->own_runs;
+  run.level->running += run.samples;
   ++outcome_.executions;
   for (Attempt* const member : run.members) {
     member->run = index;
@@ -186,6 +188,10 @@ std::uint32_t World::take_run() {
 
 void World::free_run(std::uint32_t index) {
   Run& run = runs_[index];
+  if (run.level != nullptr && !run.probe) {
+    --run.level->own_runs;
+    run.level->running -= run.samples;
+  }
   run.level = nullptr;
   run.probe = false;
   run.members.clear();

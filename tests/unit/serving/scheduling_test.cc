@@ -206,6 +206,24 @@ TEST_F(SchedulingTest, ABatchIsNeverLargerThanItMayBe) {
   EXPECT_THAT(batches(), ElementsAre(1, 4, 4, 1));
 }
 
+TEST_F(SchedulingTest, NoInstanceTakesMoreThanItsShare) {
+  config::LevelConfig level = level_config(1, "cpu", "CPUExecutionProvider");
+  level.instances = 2;
+  level.isolation = config::Isolation::kProcess;
+  level.max_batch_size = 8;
+  level.join = config::Join::kAlways;
+  config_.levels = {level};
+  start_and_load();
+  loaded_ = levels_[1]->batches().size();
+  Gate gate;
+  std::vector<std::future<Result<Response>>> answers;
+  for (int i = 0; i < 2; ++i) answers.push_back(hold(gate));
+  for (int i = 0; i < 7; ++i) answers.push_back(send(request()));
+  gate.open();
+  for (auto& answer : answers) EXPECT_TRUE(answer.get());
+  for (const std::int64_t samples : batches()) EXPECT_LE(samples, 5) << "of nine";
+}
+
 TEST_F(SchedulingTest, AMachineThatIsBusyAsItLoadsDoesNotDecideWhatIsJoined) {
   int singles = 0;
   levels_[1]->before_values = [&singles](std::span<const float> values) {
