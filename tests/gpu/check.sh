@@ -79,7 +79,7 @@ cuda_library_path() {
 check() {
   local flags=()
   [[ -z $software ]] || flags=(--software)
-  LD_LIBRARY_PATH=$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout "$limit_s" \
+  LD_LIBRARY_PATH=$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout "$((limit_s > SECONDS ? limit_s - SECONDS : 1))" \
     python3 "$here/check.py" --binary "$bin/gradus" --load-client "$load_client" --provider "$1" \
     --demo "$root/demo" "${flags[@]}"
 }
@@ -114,6 +114,7 @@ main() {
   # shellcheck disable=SC2064  # what it is now
   trap "rm -rf '$work'" EXIT
   find_vulkan
+  SECONDS=0  # of what all providers have together
   [[ -n $software ]] || nvidia-smi -L
   cuda=$(find_cuda) || cuda=
   [[ -z $software ]] || cuda=
