@@ -4,13 +4,16 @@ import json
 import unittest
 
 import batching
+import faults
 import headline
 import large
 import overload
 import padding
 import ratios
+from models.fixed_input import fields, fixed_input
+from models.protobuf import bytes_field, number_field
 from report import aligned, rows_of, spread, table
-from workloads import BenchError, binary_body, grpc_message, picked
+from workloads import Copied, BenchError, binary_body, grpc_message, picked, picked_cells
 
 
 def raw(rate, p50=100.0):
@@ -80,8 +83,8 @@ def of_client(rate, p99=100.0, **more):
 
 
 class Joined(unittest.TestCase):
-    ROUNDS = [{"joined": of_client(rate, 300.0, batch=4.0), "unjoined": of_client(100, 200.0, batch=1.0)}
-              for rate in (90, 150, 110)]
+    ROUNDS = [{"joined": of_client(rate, 300.0, batch=4.0), "unjoined": of_client(100, 200.0, batch=1.0),
+               "adaptive": of_client(99, 150.0)} for rate in (90, 150, 110)]
 
     def test_batching_ratios_are_of_neighbours_within_a_round(self):
         measured = {"m": self.ROUNDS}
@@ -90,7 +93,23 @@ class Joined(unittest.TestCase):
         self.assertEqual((ratio["value"], ratio["min"], ratio["max"], ratio["runs"]), (1.1, 0.9, 1.5, 3))
         self.assertEqual(named(rows)["batching/m/c32/p99_ratio"]["value"], 1.5)
         self.assertEqual(named(rows)["batching/m/c32/unjoined/requests_per_second"]["value"], 100)
-        self.assertIn("1.100 (0.900-1.500)", batching.table(measured, rows).splitlines()[1])
+        heads, line = batching.table(measured, rows).splitlines()
+        self.assertIn("1.100 (0.900-1.500)", line)
+        self.assertEqual(heads.split()[1:4], ["unjoined/s", "joined/s", "adaptive/s"])
+        self.assertEqual(line.split()[1:4], ["100", "110", "99"])
+
+    def test_adaptive_batches_are_compared_with_joined_ones(self):
+        rows = batching.rows_of({"m": self.ROUNDS})
+        ratio = named(rows)["batching/m/c32/adaptive/ratio_to_joined"]
+        self.assertEqual((ratio["value"], ratio["min"], ratio["max"]), (0.9, 0.66, 1.1))
+        self.assertEqual(named(rows)["batching/m/c32/adaptive/p99_ratio_to_joined"]["value"], 0.5)
+        self.assertIn("0.900 (0.660-1.100)", batching.table({"m": self.ROUNDS}, rows).splitlines()[1])
+
+    def test_only_one_side_adapts_and_only_one_does_not_join(self):
+        configs = {side: batching.CONFIG % settings for side, settings in batching.SIDES.items()}
+        self.assertEqual([side for side, text in configs.items() if "adaptive_batch: true" in text], ["adaptive"])
+        self.assertEqual([side for side, text in configs.items() if "max_batch_size: 1}" in text], ["unjoined"])
+        self.assertTrue(all("target_p99_ms: " in text for text in configs.values()))
 
     def test_padding_tells_rate_p99_and_the_requests_of_a_run_of_both_sides(self):
         measured = {"c8": self.ROUNDS}
@@ -134,6 +153,85 @@ class Message(unittest.TestCase):
         message = grpc_message(tiny)
         self.assertTrue(message.startswith(b"\x0a\x04tiny"))
         self.assertTrue(message.endswith(b"\x3a\x80\x01" + tiny.input_bytes()))  # field 7, 128 bytes
+
+
+def drilled(fault="kill", **more):
+    return {"fault": fault, "trials": 20, "sent": 5000, "failed": 0, "wrong": 0,
+            "first_answer_ms": {"p50": 12.5, "max": 41.0},
+            "bound_ms": {"p50": 51.0, "max": 251.0, "trials_within_p50": 19, "trials_within_max": 20},
+            "longest_answer_ms": 77.7, "transitions_down": 20, "back_at_level0_s": 1.5, "class": "died",
+            "answered_by_level": {"0": 4000, "1": 1000}, **more}
+
+
+def whole(*entries):
+    return {"faults": list(entries), "rate": 90.0, "cpu_run_ms": 1.2,
+            "timer_delay_ms": {"p50": 0.1, "p99": 0.4, "max": 3.0}}
+
+
+HEADS = "              first    answer\nfault trials  sent\n"
+
+
+class Faults(unittest.TestCase):
+    def test_every_fault_is_drilled_on_both_models(self):
+        self.assertEqual(len(faults.chosen("")), 34)
+        self.assertEqual(faults.chosen("16ms/kill,1ms/nan"), [("1ms", "nan"), ("16ms", "kill")])
+        self.assertEqual(faults.chosen("oom"), [("1ms", "oom"), ("16ms", "oom")])
+        with self.assertRaisesRegex(BenchError, "--only fire: known are"):
+            faults.chosen("fire")
+
+    def test_a_line_and_rows_say_what_the_clients_saw(self):
+        measured = {"1ms": {"kill": faults.entry_of(whole(drilled()), HEADS + "kill 20 5000\n* the first\n", "", 0)}}
+        rows = faults.rows_of(measured)
+        self.assertEqual({row["name"]: (row["value"], row["unit"]) for row in rows}, {
+            f"faults/1ms/kill/{figure}": said for figure, said in {
+                "trials": (20, "trials"), "sent": (5000, "requests"), "failed": (0, "requests"),
+                "wrong": (0, "requests"), "first_answer_p50_ms": (12.5, "ms"), "first_answer_max_ms": (41, "ms"),
+                "within_p50": (19, "trials"), "within_max": (20, "trials"), "longest_answer_ms": (77.7, "ms"),
+                "transitions_down": (20, "moves"), "back_at_level0_s": (1.5, "s"), "rate": (90, "requests/s"),
+                "cpu_run_ms": (1.2, "ms")}.items()})
+        self.assertEqual(faults.table(measured, rows).splitlines()[1].split(),
+                         ["1ms", "kill", "20", "5000", "0", "0", "12.5", "41.0", "19/20", "20/20", "77.7", "20"])
+        self.assertEqual(faults.lost(measured), [])
+
+    def test_a_fault_without_a_bound_has_none_to_be_within(self):
+        slow = drilled("slow", bound_ms=None, first_answer_ms={"p50": None, "max": None})
+        measured = {"1ms": {"slow": faults.entry_of(whole(slow), HEADS, "", 0)}}
+        rows = faults.rows_of(measured)
+        self.assertNotIn("faults/1ms/slow/within_p50", named(rows))
+        self.assertNotIn("faults/1ms/slow/first_answer_max_ms", named(rows))
+        self.assertEqual(faults.table(measured, rows).splitlines()[1].split()[6:10], ["-"] * 4)
+
+    def test_a_failure_a_wrong_answer_and_a_broken_promise_are_lost(self):
+        entries = {"kill": drilled(failed=1), "nan": drilled("nan", wrong=2), "gone": drilled("gone"), "oom": drilled()}
+        drills = HEADS + "gone 20\n  it was slow to move\n* the first\n"
+        measured = {"1ms": {fault: faults.entry_of(whole(entry), drills, "", int(fault == "gone"))
+                            for fault, entry in entries.items()}}
+        self.assertEqual(faults.lost(measured), ["1ms/kill", "1ms/nan", "1ms/gone"])
+        self.assertIn("1ms, gone: it was slow to move", faults.table(measured, faults.rows_of(measured)))
+
+    def test_a_drill_that_cannot_begin_is_lost_and_does_not_cost_the_others(self):
+        measured = {"1ms": {"kill": faults.entry_of({"faults": []}, "", "level 0 does not come up\n", 1)}}
+        rows = faults.rows_of(measured)
+        self.assertEqual(faults.lost(measured), ["1ms/kill"])
+        self.assertEqual(named(rows)["faults/1ms/kill/trials"]["value"], 0)
+        self.assertIn("1ms, kill: not begun: level 0 does not come up", faults.table(measured, rows))
+
+    def test_the_inputs_shape_is_fixed_and_nothing_else_is_touched(self):
+        def value_info(name, *dims):
+            shape = b"".join(bytes_field(1, dim) for dim in dims)
+            return bytes_field(1, name) + bytes_field(2, bytes_field(1, number_field(1, 1) + bytes_field(2, shape)))
+
+        def file(*dims):
+            graph = bytes_field(1, b"node") + bytes_field(11, value_info("x", *dims)) + \
+                bytes_field(11, value_info("other", open_dim)) + bytes_field(12, value_info("y", open_dim))
+            return number_field(1, 8) + b"\x15abcd" + bytes_field(7, graph) + bytes_field(8, number_field(2, 17))
+
+        open_dim = bytes_field(2, "any")
+        self.assertEqual(fixed_input(file(open_dim, number_field(1, 3), open_dim), (1, 3, 320)),
+                         file(open_dim, number_field(1, 3), number_field(1, 320)))
+        self.assertEqual([tag for tag, *_ in fields(file(open_dim))], [1, 2, 7, 8])
+        with self.assertRaisesRegex(ValueError, "1 dimensions, not 2"):
+            fixed_input(file(open_dim), (1, 3))
 
 
 def tally(offered, in_time):
@@ -230,13 +328,25 @@ class Layout(unittest.TestCase):
 
 class Choice(unittest.TestCase):
     def names(self, only):
-        return [f"{workload.name}/c{concurrency}" for workload, concurrency in ratios.chosen(only)]
+        return [f"{model}/c{concurrency}" for model, concurrency in ratios.chosen(only)]
 
     def test_everything_unless_told(self):
-        self.assertEqual(len(self.names("")), 12)
+        self.assertEqual(len(self.names("")), 13)
+
+    def test_600_kb_are_one_at_a_time_only(self):
+        self.assertEqual(self.names("600KB"), ["600KB/c1"])
+        self.assertEqual(4 * ratios.FLOATS["600KB"], 600_000)
+        shape = (1, ratios.FLOATS["600KB"])
+        self.assertEqual(len(Copied("600KB", None, "", shape, 1).input_bytes()), 600_000)
 
     def test_models_and_cells(self):
         self.assertEqual(self.names("1ms/c8,tiny"), ["tiny/c1", "tiny/c2", "tiny/c8", "tiny/c32", "1ms/c8"])
+
+    def test_cells_are_chosen_by_either_part_or_both(self):
+        cells = [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
+        self.assertEqual(picked_cells("", cells), cells)
+        self.assertEqual(picked_cells("b/y,x", cells), [("a", "x"), ("b", "x"), ("b", "y")])
+        self.assertEqual(picked_cells("a", cells), cells[:2])
 
     def test_refuses_what_it_does_not_know(self):
         with self.assertRaisesRegex(BenchError, "--only 2ms: known are"):

@@ -1,28 +1,14 @@
 """What large tensors cost over HTTP and over gRPC: a model that copies its input, one request at a time."""
-import array
 import contextlib
-from dataclasses import dataclass
 
 from contenders import Gradus
 from report import RATE, RATIO, TIME, aligned, row_of, spread
-from workloads import Workload, grpc_message, lay_out, picked, seeded_workload
+from workloads import copied_workload, grpc_message, lay_out, picked
 
 ROUNDS, SECONDS = 5, 2.0
 QUICK = 1, 0.1
 FLOATS = {"6MB": 1_500_000, "64MB": 16_000_000}  # of the tensor, there and back
 FIGURES = {"requests_per_second": RATE, "p50_us": TIME, "p99_us": TIME, "server_cpu_us": TIME, "client_cpu_us": TIME}
-
-
-@dataclass(frozen=True)
-class Copied(Workload):
-    def input_bytes(self):
-        block, size = array.array("f", range(1 << 12)).tobytes(), 4 * self.shape[1]
-        return (block * (size // len(block) + 1))[:size]
-
-
-def workload(name):
-    made = seeded_workload("copy", (1, FLOATS[name]))
-    return Copied(name, made.file, made.sha256, made.shape, made.time)
 
 
 def chosen(only):
@@ -33,7 +19,7 @@ def measure(build, output, rounds, seconds, names, progress):
     """{"6MB": [{"http_binary": …, "grpc": …} of each round], …}, as the load clients say."""
     programs, work, repository = build / "bench", output / "work", output / "large"
     work.mkdir(parents=True, exist_ok=True)
-    workloads = {name: workload(name) for name in names}
+    workloads = {name: copied_workload(name, FLOATS[name]) for name in names}
     lay_out(list(workloads.values()), repository)
     measured = {name: [] for name in names}
     with contextlib.ExitStack() as running:

@@ -4,23 +4,25 @@ import contextlib
 
 import report
 from contenders import Echo, Gradus, GrpcEcho, Raw
-from workloads import WORKLOADS, BenchError, grpc_message, lay_out
+from workloads import WORKLOADS, BenchError, copied_workload, grpc_message, lay_out, picked_cells
 
 CONCURRENCIES = (1, 2, 8, 32)
 ROUNDS, SECONDS = 5, 1.0
 QUICK = 1, 0.05
+FLOATS = {"600KB": 150_000}  # of a tensor that is copied, one at a time
+CELLS = [(workload.name, f"c{concurrency}") for workload in WORKLOADS for concurrency in CONCURRENCIES]
+CELLS += [(name, "c1") for name in FLOATS]
 
 
 def chosen(only):
-    """[(workload, concurrency)] that --only leaves, in order."""
-    cells = [(workload, concurrency) for workload in WORKLOADS for concurrency in CONCURRENCIES]
-    wanted = [word for word in only.split(",") if word]
-    names = {f"{w.name}/c{c}" for w, c in cells} | {w.name for w in WORKLOADS}
-    for word in wanted:
-        if word not in names:
-            raise BenchError(f"--only {word}: known are {', '.join(sorted(names))}")
-    return [(workload, concurrency) for workload, concurrency in cells
-            if not wanted or workload.name in wanted or f"{workload.name}/c{concurrency}" in wanted]
+    """[(model, concurrency)] that --only leaves, in order."""
+    return [(model, int(part.removeprefix("c"))) for model, part in picked_cells(only, CELLS)]
+
+
+def workload_of(model):
+    if model in FLOATS:
+        return copied_workload(model, FLOATS[model])
+    return next(workload for workload in WORKLOADS if workload.name == model)
 
 
 def requests_of(workload, servers, programs, work, output):
@@ -40,30 +42,32 @@ def requests_of(workload, servers, programs, work, output):
 def measure(build, output, rounds, seconds, cells, progress):
     """{(model, concurrency): [{contender: what it did} for each round]}."""
     programs, work, repository = build / "bench", output / "work", output / "models"
-    workloads = list(dict.fromkeys(workload for workload, _ in cells))
+    known = {model: workload_of(model) for model, _ in cells}
+    workloads = list(known.values())
     lay_out(workloads, repository)
     work.mkdir(parents=True, exist_ok=True)
-    measured = {(workload.name, concurrency): [] for workload, concurrency in cells}
+    measured = {cell: [] for cell in cells}
     with contextlib.ExitStack() as running:
         raws = {w: running.enter_context(Raw(programs, w, work)) for w in workloads}
         echo, grpc_echo, gradus = servers = [running.enter_context(server) for server in (
             Echo(programs), GrpcEcho(programs), Gradus(build / "gradus", repository, work / "gradus.log"))]
         requests = {w: requests_of(w, servers, programs, work, raws[w].output) for w in workloads}
         for number in range(1, rounds + 1):
-            for workload, concurrency in cells:
-                progress(f"round {number} of {rounds}", f"{workload.name}, {concurrency} at once")
+            for model, concurrency in cells:
+                workload = known[model]
+                progress(f"round {number} of {rounds}", f"{model}, {concurrency} at once")
                 raw, files = raws[workload], requests[workload]
                 how = programs, concurrency, seconds * workload.time
                 try:
                     # In this order, so that each is next to what it is compared with.
-                    measured[workload.name, concurrency].append({
+                    measured[model, concurrency].append({
                         "echo": echo.measure(*how, files["echo"]),
                         "http_binary": gradus.measure(*how, files["http_binary"], raw.output),
                         "raw": raw.measure(concurrency, seconds * workload.time),
                         "grpc": gradus.measure_grpc(*how, files["grpc"], raw.output),
                         "grpc_echo": grpc_echo.measure_grpc(*how, files["grpc_echo"])})
                 except BenchError as error:
-                    raise BenchError(f"{workload.name}, {concurrency} at once: {error}") from error
+                    raise BenchError(f"{model}, {concurrency} at once: {error}") from error
     return measured
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import batching
+import faults
 import headline
 import large
 import overload
@@ -19,7 +20,8 @@ import rules
 from workloads import ROOT, BenchError
 
 SUITES = {"ratios": ratios, "batching": batching, "padding": padding, "overload": overload,
-          "headline": headline, "rules": rules, "large": large}
+          "headline": headline, "rules": rules, "large": large,
+          "faults": faults}
 
 
 def arguments():
@@ -29,7 +31,8 @@ def arguments():
     parser.add_argument("--rounds", type=int, help="alternating rounds (default: "
                         f"{', '.join(f'{name} {suite.ROUNDS}' for name, suite in SUITES.items())})")
     parser.add_argument("--seconds", type=float,
-                        help="measured time of each part of a round, or of the step under overload (default: "
+                        help="measured time of each part of a round or of the step under overload; holds of faults "
+                        "(default: "
                         f"{', '.join(f'{name} {suite.SECONDS:g}' for name, suite in SUITES.items())})")
     parser.add_argument("--quick", action="store_true",
                         help="one short round: whether it works, not how fast; no figures to quote")
@@ -119,6 +122,8 @@ def main():
     print(suite.table(measured, rows))
     print(f"{machine['cpu']}, {cpus} usable CPUs, client on the same ones; commit {commit()}, {kind}; "
           f"{given.rounds} rounds of {given.seconds:g} s; medians\nAll rows: {results}")
+    if suite is faults and (lost := faults.lost(measured)):
+        sys.exit(f"bench: a request failed or was wrong, or the ladder broke a promise: {', '.join(lost)}")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,20 @@ def seeded_workload(name, shape, time=1.0):
     return local_workload(name, seeded.file(name), shape, time)
 
 
+@dataclass(frozen=True)
+class Copied(Workload):
+    """One that gives its input back; random values would take longer to make than to copy."""
+
+    def input_bytes(self):
+        block, size = array.array("f", range(1 << 12)).tobytes(), 4 * self.shape[1]
+        return (block * (size // len(block) + 1))[:size]
+
+
+def copied_workload(name, floats):
+    made = seeded_workload("copy", (1, floats))
+    return Copied(name, made.file, made.sha256, made.shape, made.time)
+
+
 def demo_workload(name, name_of_input, shape, time=1.0):
     return local_workload(name, DEMO_MODELS / name / "1" / "model.onnx", shape, time, name_of_input)
 
@@ -76,6 +90,13 @@ def picked(only, known):
         if word not in known:
             raise BenchError(f"--only {word}: known are {', '.join(sorted(known))}")
     return [name for name in known if not wanted or name in wanted]
+
+
+def picked_cells(only, cells):
+    """Those [(model, part)] that --only leaves, by MODEL, by PART or as MODEL/PART, in order."""
+    names = {cell: (*cell, "/".join(cell)) for cell in cells}
+    wanted = set(picked(only, list(dict.fromkeys(word for cell in cells for word in names[cell]))))
+    return [cell for cell in cells if wanted.intersection(names[cell])]
 
 
 def has_file(workload):
