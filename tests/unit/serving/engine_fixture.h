@@ -42,16 +42,19 @@ class EngineTest : public ::testing::Test {
   }
 
   void start(std::size_t max_queue = 64) {
-    ModelFolder folder;
-    folder.name = "m";
-    folder.versions.push_back({.number = 1, .files = {}, .config = config_, .faults = {}});
-    ModelFolder broken;
-    broken.name = "broken";
-    broken.faults = {"broken/gradus.yaml: levels = 7: must be a list"};
+    std::vector<ModelFolder> folders(1);
+    folders[0].name = "broken";
+    folders[0].faults = {"broken/gradus.yaml: levels = 7: must be a list"};
+    for (const std::string& name : names_) {
+      ModelFolder& folder = folders.emplace_back();
+      folder.name = name;
+      folder.versions.push_back({.number = 1, .files = {}, .config = config_, .faults = {}});
+    }
     engine_ = std::make_unique<LadderEngine>(
-        std::vector{folder, broken}, std::nullopt, config::ServerConfig{},
+        std::move(folders), std::nullopt, config::ServerConfig{},
         [this](const runtime::LoadSpec& spec) { return load(spec); },
-        LadderEngine::Options{.cpus = 2, .queue = {.entries = max_queue}}, steady_clock(), pool_);
+        LadderEngine::Options{.cpus = cpus_, .queue = {.entries = max_queue}}, steady_clock(),
+        pool_);
   }
   void start_and_load(std::size_t max_queue = 64) {
     start(max_queue);
@@ -61,6 +64,9 @@ class EngineTest : public ::testing::Test {
   Result<runtime::Loaded> load(const runtime::LoadSpec& spec) {
     for (const config::LevelConfig& level : config_.levels) {
       if (spec.file.filename() != level.file) continue;
+      if (const auto before = before_load_.find(level.level); before != before_load_.end()) {
+        before->second();
+      }
       const auto reason = load_errors_.find(level.level);
       if (reason != load_errors_.end()) return fail(Code::kUnavailable, reason->second);
       if (!spec.device_ids.empty() && missing_devices_.contains(spec.device_ids[0])) {
@@ -107,9 +113,12 @@ class EngineTest : public ::testing::Test {
   }
 
   std::map<int, std::shared_ptr<support::FakeLevel>> levels_;
+  std::map<int, std::function<void()>> before_load_;
   std::map<int, std::string> load_errors_;
   std::set<int> missing_devices_;
   config::ModelConfig config_;
+  std::vector<std::string> names_{"m"};  // models of this configuration, on the same fake levels
+  int cpus_ = 2;
   worker::SharedPool pool_{{.shared = false}};
   std::unique_ptr<LadderEngine> engine_;  // last: its threads use the rest
 };

@@ -270,6 +270,28 @@ TEST_F(LadderEngineTest, ServesByTheQuickLevelWhileABetterOneStillLoads) {
   EXPECT_EQ(infer()->origin.level, 0);
 }
 
+TEST_F(LadderEngineTest, AGpuLevelRunsOnlyOnceTheNextLevelIsLoadedAndWarm) {
+  Gate load;
+  Gate warm_up;
+  std::atomic<bool> gpu_loads{false};
+  before_load_[0] = [&] { gpu_loads = true; };
+  before_load_[1] = [wait = load.wait()] { std::ignore = wait(); };
+  levels_[1]->before = warm_up.wait();
+  start();
+  wait_for([&] { return gpu_loads && engine_->model_ready("m", ""); });
+  const auto expect_only_the_last = [&] {
+    for (int i = 0; i < 2000; ++i) ASSERT_EQ(infer()->origin.level, 2);
+    EXPECT_EQ(levels_[0]->runs, 0);
+  };
+  expect_only_the_last();
+  load.open();
+  wait_for([&] { return levels_[1]->runs > 0; });
+  expect_only_the_last();
+  warm_up.open();
+  wait_for([this] { return !engine_->loading(); });
+  EXPECT_EQ(infer()->origin.level, 0);
+}
+
 TEST_F(LadderEngineTest, ABrokenModelNeverStopsTheOthersAndKeepsItsReason) {
   start_and_load();
   EXPECT_TRUE(infer());

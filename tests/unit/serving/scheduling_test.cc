@@ -216,8 +216,11 @@ TEST_F(SchedulingTest, NoInstanceTakesMoreThanItsShare) {
   start_and_load();
   loaded_ = levels_[1]->batches().size();
   Gate gate;
+  levels_[1]->before = gate.wait();
+  const int before = levels_[1]->runs;
   std::vector<std::future<Result<Response>>> answers;
-  for (int i = 0; i < 2; ++i) answers.push_back(hold(gate));
+  for (int i = 0; i < 2; ++i) answers.push_back(send(request()));
+  wait_for([&] { return levels_[1]->runs == before + 2; });
   for (int i = 0; i < 7; ++i) answers.push_back(send(request()));
   gate.open();
   for (auto& answer : answers) EXPECT_TRUE(answer.get());
@@ -315,6 +318,42 @@ TEST_F(SchedulingTest, BetterTiersRunFirstThenEarlierDeadlines) {
   });
   EXPECT_TRUE(running.get());
   EXPECT_THAT(order, ElementsAre("realtime", "standard soon", "standard late", "batch"));
+}
+
+TEST_F(SchedulingTest, ModelsThatShareALaneAreServedByTierThenArrivalThoughOneFloodsIt) {
+  names_ = {"m", "n"};
+  cpus_ = 1;
+  config_.levels = {level_config(1, "cpu", "CPUExecutionProvider")};
+  config_.levels[0].isolation = config::Isolation::kProcess;  // nothing runs on the caller's thread
+  config_.levels[0].max_batch_size = 1;
+  start_and_load();
+  Gate gate;
+  auto running = hold(gate);
+  std::mutex mutex;
+  std::vector<std::string> order;
+  const auto ask = [&](const char* model, Tier tier) {
+    Request asked = of(tier);
+    asked.model = model;
+    engine_->infer(std::move(asked), [&, model, tier](const Result<Response>& result) {
+      const std::lock_guard lock(mutex);
+      const char* const note = tier == Tier::kRealtime ? " realtime" : "";
+      order.push_back(result ? std::string(model) + note : result.error().message);
+    });
+  };
+  std::vector<std::string> expected(20, "m");
+  for (int i = 0; i < 10; ++i) ask("m", Tier::kStandard);
+  ask("n", Tier::kStandard);
+  for (int i = 0; i < 10; ++i) ask("m", Tier::kStandard);
+  ask("n", Tier::kRealtime);
+  expected.insert(expected.begin() + 10, "n");
+  expected.insert(expected.begin(), "n realtime");
+  gate.open();
+  wait_for([&] {
+    const std::lock_guard lock(mutex);
+    return order.size() == expected.size();
+  });
+  EXPECT_TRUE(running.get());
+  EXPECT_EQ(order, expected);
 }
 
 TEST_F(SchedulingTest, AFullQueueGivesTheBatchTiersPlacesToBetterOnes) {
