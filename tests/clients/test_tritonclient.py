@@ -248,7 +248,9 @@ def test_headers_and_trailing_metadata_say_the_level(gradus, image):
         body, size = client.generate_request_body([picture(tritonclient.http, image)])
         answer = gradus.client.post("/v2/models/fashion/infer", bytes(body), {
             "Inference-Header-Content-Length": str(size)})
-        assert (answer.headers["gradus-level"], answer.headers["gradus-degraded"]) == ("1", "true")
+        said = answer.headers
+        assert (said["gradus-level"], said["gradus-degraded"]) == ("1", "true")
+        assert said["gradus-variant"] == "model.onnx"
         read = client.parse_response_body(answer.body, header_length=answer.json_size)
         expect_boot(read)
 
@@ -265,6 +267,7 @@ def test_headers_and_trailing_metadata_say_the_level(gradus, image):
 
     said = asyncio.run(trailing())
     assert (said["gradus-level"], said["gradus-degraded"]) == ("1", "true")
+    assert said["gradus-variant"] == "model.onnx"
 
 
 def test_the_best_classes(triton, image):

@@ -10,9 +10,10 @@ import pytest
 import busy
 import client
 from conftest import MAX_INPUT
-from grpc_client import pb, request
+from grpc_client import GrpcClient, pb, request
 
 Code = grpc.StatusCode
+SETTING = {"settings": {"log_info": pb.LogSettingsRequest.SettingValue(bool_param=False)}}
 ONE = {"x": np.ones(1, np.float32)}
 
 
@@ -30,6 +31,7 @@ class Case:
     path: str = ""
     body: object = None
     how: dict = field(default_factory=dict)
+    closed: bool = False  # asked of the server that takes no commands
 
 
 CASES = {
@@ -71,9 +73,13 @@ CASES = {
         path="/v2/systemsharedmemory/region/region/register",
         body={"key": "/gradus-no-such", "offset": 0, "byte_size": 8}),
     "settings without leave": Case(
-        401, Code.UNAUTHENTICATED, "token", call="LogSettings",
-        message={"settings": {"log_info": pb.LogSettingsRequest.SettingValue(bool_param=False)}},
+        401, Code.UNAUTHENTICATED, "token", call="LogSettings", message=SETTING,
         path="/v2/logging", body={"log_info": False}),
+    "settings that nobody may change": Case(
+        403, Code.PERMISSION_DENIED, "--admin-token-file", call="LogSettings", message=SETTING,
+        path="/v2/logging", body={"log_info": False}, closed=True),
+    "two workers lost": Case(500, Code.INTERNAL, "two workers were lost", model="deadly",
+                             closed=True),
     "memory of a GPU": Case(
         400, Code.UNIMPLEMENTED, "CUDA", call="CudaSharedMemoryRegister",
         message={"name": "region", "raw_handle": b"x", "byte_size": 8},
@@ -82,42 +88,49 @@ CASES = {
 }
 
 
-def inputs_of(gradus, case):
-    return busy.inputs(20 * gradus.steps) if "steps" in case.inputs else case.inputs
+def inputs_of(server, case):
+    return busy.inputs(20 * server.steps) if "steps" in case.inputs else case.inputs
+
+
+@pytest.fixture
+def server(what, request):  # pytest's
+    return request.getfixturevalue("closed" if CASES[what].closed else "gradus")
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_over_http(gradus, what):
+def test_over_http(server, what):
     case = CASES[what]
     if case.call == "ModelInfer":
-        answer = gradus.client.infer(case.model, inputs_of(gradus, case), version=case.version,
+        answer = server.client.infer(case.model, inputs_of(server, case), version=case.version,
                                      **case.how)
     elif case.body is None:
-        answer = gradus.client.get(case.path)
+        answer = server.client.get(case.path)
     else:
-        answer = gradus.client.post(case.path, json.dumps(case.body).encode())
+        answer = server.client.post(case.path, json.dumps(case.body).encode())
     assert (answer.status, case.text in answer.error) == (case.http, True), answer.body
 
 
-def message_of(gradus, case):
-    message = request(case.model, inputs_of(gradus, case), **case.how)
+def message_of(server, case):
+    message = request(case.model, inputs_of(server, case), **case.how)
     message.model_version = case.version
     return message
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_over_grpc(gradus, rpc, what):
+def test_over_grpc(server, what):
     case = CASES[what]
     if case.call == "ModelInfer":
-        message = message_of(gradus, case)
+        message = message_of(server, case)
     else:
         message = getattr(pb, f"{case.call}Request")(**case.message)
-    code, text = rpc.refused(case.call, message)
+    with GrpcClient(server.grpc_port) as rpc:
+        code, text = rpc.refused(case.call, message)
     assert (code, case.text in text) == (case.grpc, True), text
 
 
 @pytest.mark.parametrize("what", [what for what, case in CASES.items()
-                                  if case.call == "ModelInfer" and what != "too large"])
+                                  if case.call == "ModelInfer" and not case.closed and
+                                  what != "too large"])
 def test_in_a_stream(gradus, rpc, what):
     """A message has the text and the stream goes on."""
     case = CASES[what]

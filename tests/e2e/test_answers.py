@@ -29,6 +29,7 @@ def expect_from(answer, level):
     said = answer.parameters
     assert (said["level"], said["level_name"], said["variant"]) == (level, name, variant)
     assert answer.headers["gradus-level"] == str(level)
+    assert answer.headers["gradus-variant"] == variant
     assert answer.headers["gradus-degraded"] == ("true" if said["degraded"] else "false")
 
 

@@ -1,6 +1,7 @@
 """The same models over gRPC: right answers, the codes of errors, streams, health, deadlines."""
 import threading
 import time
+import urllib.parse
 
 import grpc
 import numpy as np
@@ -17,6 +18,7 @@ from server import DEMO_MODELS, TEST_MODELS, Server, poll, run_to_end
 IMAGE = samples.fashion_images()[:1]
 HEALTH = "/grpc.health.v1.Health/"
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"  # HealthCheckResponse{status}
+ODD_NAME = "größe 1%.onnx"
 Code = grpc.StatusCode
 
 
@@ -28,7 +30,8 @@ def rpc(demo):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """One run of `busy` at a time, one request waiting; a broken model; small messages only."""
+    """One run of `busy` at a time, one request waiting; a broken model; `odd`, whose file's name
+    is no header's value; small messages only."""
     folder = tmp_path_factory.mktemp("small")
     models = link_models(folder / "models", {"log_or_copy": TEST_MODELS / "log_or_copy"})
     (models / "busy").mkdir()
@@ -38,12 +41,16 @@ def small(tmp_path_factory):
         " target_p99_ms: 10000}]\n")
     (models / "broken" / "1").mkdir(parents=True)
     (models / "broken" / "1" / "model.onnx").write_bytes(b"no model")
+    (models / "odd" / "1").mkdir(parents=True)
+    (models / "odd" / "1" / ODD_NAME).symlink_to(TEST_MODELS / "log_or_copy" / "1" / "model.onnx")
+    (models / "odd" / "gradus.yaml").write_text(
+        f"levels: [{{name: cpu, file: '{ODD_NAME}', providers: [cpu]}}]\n")
     (folder / "server.yaml").write_text("grpc: {max_input_size: 10000000}\nmax_queue_size: 1\n"
                                         f"model_repositories: [{models}]\nproviders: [cpu]\n")
     server = Server([], "--config", folder / "server.yaml", wait="listening")
     try:
         server.steps = busy.steps_for(server, 1.0)
-        server.wait_loaded("log_or_copy")
+        server.wait_loaded("log_or_copy", "odd")
         yield server
         server.stop()
     finally:
@@ -88,7 +95,18 @@ def test_a_known_picture_gets_the_answer_that_http_gives(demo, rpc, raw):
     assert said["degraded"] is over_http.parameters["degraded"]
     assert said["run_us"] > 0 and said["queue_us"] >= 0 and said["latency_ms"] > 0
     assert metadata["gradus-level"] == "1"
+    assert metadata["gradus-variant"] == over_http.headers["gradus-variant"] == "model.onnx"
     assert metadata["gradus-degraded"] == str(said["degraded"]).lower()
+
+
+def test_a_files_odd_name_is_percent_encoded_in_headers(small, small_rpc):
+    x = {"x": np.ones(1, np.float32)}
+    response, metadata = small_rpc.infer(request("odd", x))
+    over_http = small.client.infer("odd", x)
+    assert grpc_client.parameters(response)["variant"] == ODD_NAME
+    assert over_http.parameters["variant"] == ODD_NAME
+    assert metadata["gradus-variant"] == over_http.headers["gradus-variant"] == \
+        urllib.parse.quote(ODD_NAME)
 
 
 def test_languages_are_known(rpc):
@@ -199,12 +217,12 @@ def test_a_broken_model_is_unavailable_and_listed_with_the_reason(small_rpc):
     asked = pb.ModelMetadataRequest(name="broken")
     assert small_rpc.refused("ModelMetadata", asked) == (code, text)
     listed = {model.name: model for model in small_rpc.call("RepositoryIndex").models}
-    assert sorted(listed) == ["broken", "busy", "log_or_copy"]
+    assert sorted(listed) == ["broken", "busy", "log_or_copy", "odd"]
     assert (listed["broken"].state, listed["broken"].reason) == ("UNAVAILABLE", text)
     good = listed["busy"]
     assert (good.state, good.version, good.reason) == ("READY", "1", "")
     ready = small_rpc.call("RepositoryIndex", pb.RepositoryIndexRequest(ready=True)).models
-    assert [model.name for model in ready] == ["busy", "log_or_copy"]
+    assert [model.name for model in ready] == ["busy", "log_or_copy", "odd"]
 
 
 def test_statistics_are_those_of_http_and_count_each_request(demo, rpc):

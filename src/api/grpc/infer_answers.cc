@@ -200,7 +200,7 @@ Result<std::vector<Segment>> encode_message(const serving::Response& response, E
   const std::size_t size = head.bytes().size() + behind;
   if (size > std::numeric_limits<std::int32_t>::max() - 16) {
     return fail(Code::kInternal, "the answer has " + std::to_string(size) +
-                                     " bytes; a message over gRPC holds 2^31 - 1");
+                                     " bytes; an answer over gRPC holds 2^31 - 17");
   }
   Pieces pieces;
   if (in_stream) {

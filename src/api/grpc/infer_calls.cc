@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/codec/header_value.h"
 #include "api/codec/infer_request.h"
 #include "api/grpc/call.h"
 #include "api/grpc/cancellation.h"
@@ -149,6 +150,7 @@ void answer(InferContext& context, Call& call, Result<serving::Response> result,
   --context.under_way;
   if (!bytes) return call.finish(status_of(bytes.error()));
   call.add_trailer("gradus-level", std::to_string(result->origin.level));
+  call.add_trailer("gradus-variant", header_value(result->origin.variant));
   call.add_trailer("gradus-degraded", result->origin.degraded ? "true" : "false");
   call.finish(std::move(*bytes));
 }

@@ -57,7 +57,7 @@ enum class Envelope : bool { kNone, kStream };  // ModelInferResponse, or it in 
 /// The serialised answer in pieces, to be sent one after the other. Large outputs are not copied:
 /// their pieces lie in the runtime's own memory. Any thread.
 /// @param wishes fulfilled: what lies in shared memory is said to, with no bytes in the message
-/// @return kInternal: an output's bytes do not fit its type and shape, or all is over 2^31 - 1
+/// @return kInternal: an output's bytes do not fit its type and shape, or all is over 2^31 - 17
 /// bytes
 Result<std::vector<Segment>> encode_message(const serving::Response& response, Envelope envelope,
                                             const OutputWishes& wishes = {});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/codec/content_coding.h"
+#include "api/codec/header_value.h"
 #include "api/codec/infer_request.h"
 #include "api/codec/infer_response.h"
 #include "api/codec/status.h"
@@ -156,6 +157,7 @@ HttpResponse answer(Result<serving::Response> result, const OutputForms& forms,
     response.headers.emplace_back(kHeaderLength, std::to_string(*encoded->header_length));
   }
   response.headers.emplace_back("gradus-level", std::to_string(result->origin.level));
+  response.headers.emplace_back("gradus-variant", header_value(result->origin.variant));
   response.headers.emplace_back("gradus-degraded", result->origin.degraded ? "true" : "false");
   if (coding != Coding::kIdentity) {
     if (auto done = compress(coding, response); !done) return refusal(done.error());

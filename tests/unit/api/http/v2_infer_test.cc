@@ -59,11 +59,22 @@ TEST_F(V2Infer, AJsonRequestGetsAJsonAnswerThatSaysItsLevel) {
   EXPECT_THAT(body_of(response), HasSubstr(R"("id":"7")"));
   EXPECT_THAT(body_of(response), HasSubstr(R"("level":2)"));
   EXPECT_EQ(header_of(response, "gradus-level"), "2");
+  EXPECT_EQ(header_of(response, "gradus-variant"), "model.int8.onnx");
   EXPECT_EQ(header_of(response, "gradus-degraded"), "true");
   EXPECT_EQ(header_of(response, "Inference-Header-Content-Length"), "");
   EXPECT_EQ(engine_.last_request->model, "m");
   EXPECT_EQ(engine_.last_request->version, "");
   EXPECT_FALSE(engine_.last_request->timeout);
+}
+
+TEST_F(V2Infer, NoVariantsNameBreaksTheHeader) {
+  engine_.on_infer = [](const serving::Request&, const serving::Done& done) {
+    serving::Response response;
+    response.origin.variant = "größe\r\nX-Evil: 100%";
+    done(std::move(response));
+  };
+  EXPECT_EQ(header_of(infer(post(kJson)), "gradus-variant"),
+            "gr%C3%B6%C3%9Fe%0D%0AX-Evil:%20100%25");
 }
 
 TEST_F(V2Infer, TheVersionOfThePathReachesTheEngine) {
@@ -237,6 +248,7 @@ TEST_F(V2Infer, EveryCodeHasItsStatus) {
     EXPECT_EQ(response.head, R"({"error":"the reason"})");
     EXPECT_EQ(header_of(response, "Retry-After"), status == 429 || status == 503 ? "1" : "");
     EXPECT_EQ(header_of(response, "gradus-level"), "");
+    EXPECT_EQ(header_of(response, "gradus-variant"), "");
   }
 }
 
