@@ -16,9 +16,12 @@ constexpr std::size_t kLargeAllocation = 64 << 10;
 std::atomic<std::size_t> large_allocations{0};
 thread_local bool is_client_thread = false;
 
-void* allocated(std::size_t size) {
+void* counted(std::size_t size) noexcept {
   if (size >= kLargeAllocation && !is_client_thread) ++large_allocations;
-  if (void* memory = std::malloc(size)) return memory;
+  return std::malloc(size);
+}
+void* allocated(std::size_t size) {
+  if (void* memory = counted(size)) return memory;
   throw std::bad_alloc();
 }
 }  // namespace
@@ -26,6 +29,12 @@ void* allocated(std::size_t size) {
 // Not inline: GCC warns of mixed pairs where it inlines one of a pair only.
 [[gnu::noinline]] void* operator new(std::size_t size) { return allocated(size); }
 [[gnu::noinline]] void* operator new[](std::size_t size) { return allocated(size); }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size);
+}
+[[gnu::noinline]] void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
