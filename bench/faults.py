@@ -1,12 +1,11 @@
 """What clients see when level 0 fails: `gradus drill` in every way that it knows, trial after trial."""
 import json
-import shutil
 import subprocess
 
 from contenders import die_with_parent
 from models.fixed_input import fixed_input
 from report import RATE, aligned, row_of
-from workloads import WORKLOADS, BenchError, picked_cells, prepare
+from workloads import WORKLOADS, BenchError, lay_out, picked_cells
 
 ROUNDS, SECONDS = 20, 0.5  # trials of each fault; the ladder's hold, cooldown and breaker
 QUICK = 1, 0.5
@@ -22,14 +21,9 @@ def chosen(only):
     return picked_cells(only, [(model, fault) for model in MODELS for fault in FAULTS])
 
 
-def lay_out(models, repository):
-    """Their files with the input's shape fixed: where a model leaves it open, a drill takes a small one."""
-    prepare(models)
-    shutil.rmtree(repository, ignore_errors=True)
-    for workload in models:
-        version = repository / workload.name / "1"
-        version.mkdir(parents=True)
-        (version / "model.onnx").write_bytes(fixed_input(workload.file.read_bytes(), workload.shape))
+def with_fixed_input(workload):
+    """Its file: where a model leaves the input's shape open, a drill takes a small one."""
+    return fixed_input(workload.file.read_bytes(), workload.shape)
 
 
 def drill(binary, repository, work, cell, trials, seconds):
@@ -62,7 +56,8 @@ def measure(build, output, rounds, seconds, cells, progress):
     """{model: {fault: its entry}}."""
     work, repository = output / "work", output / "faults"
     work.mkdir(parents=True, exist_ok=True)
-    lay_out([MODELS[model] for model in dict.fromkeys(model for model, _ in cells)], repository)
+    lay_out([MODELS[model] for model in dict.fromkeys(model for model, _ in cells)], repository,
+            with_fixed_input)
     measured = {}
     for model, fault in cells:
         progress(f"faults of {model}", fault)

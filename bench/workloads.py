@@ -135,14 +135,14 @@ def prepare(workloads):
             raise BenchError(f"{workload.file}: not the file that {__file__} expects")
 
 
-def lay_out(workloads, repository):
+def lay_out(workloads, repository, file_of=lambda workload: workload.file.read_bytes()):
     """A fresh model repository with these models, each with one level on the CPU."""
     prepare(workloads)
     shutil.rmtree(repository, ignore_errors=True)
     for workload in workloads:
         version = repository / workload.name / "1"
         version.mkdir(parents=True)
-        shutil.copyfile(workload.file, version / "model.onnx")
+        (version / "model.onnx").write_bytes(file_of(workload))
 
 
 def binary_body(inputs):

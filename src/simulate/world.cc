@@ -65,7 +65,7 @@ World::World(const Scenario& scenario, const config::PolicyConfig& policy, Rule 
   }
 }
 
-// As in serving every batch size is run four times; the ladder hears of the quickest level first.
+// Every batch size is run four times; as in serving the ladder hears of the quickest level first.
 void World::warm_up() {
   for (const auto& level : levels_) {
     Machine& its = machine(*level);

@@ -25,8 +25,8 @@ Ort::SessionOptions session_options(const LoadSpec& spec, const Environment& env
   const bool parallel = spec.execution_mode == config::ExecutionMode::kParallel;
   options.SetExecutionMode(parallel ? ORT_PARALLEL : ORT_SEQUENTIAL);
   options.SetIntraOpNumThreads(spec.threads);
-  if (parallel) {  // its own default would be the machine's cores, whatever the control group
-                   // allows
+  if (parallel) {
+    // Its own default would be the machine's cores, whatever the control group allows.
     options.SetInterOpNumThreads(spec.inter_op_threads > 0 ? spec.inter_op_threads : usable_cpus());
   }
   options.AddConfigEntry(kOrtSessionOptionsConfigAllowIntraOpSpinning, "0");
