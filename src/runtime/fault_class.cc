@@ -33,6 +33,7 @@ constexpr std::array kTexts = {
     Row{"DEVICE_LOST", FaultClass::kSticky},
     Row{"device lost", FaultClass::kSticky},
     Row{"device was lost", FaultClass::kSticky},
+    Row{"[Device] is lost", FaultClass::kSticky},  // Dawn's
     Row{"fallen off the bus", FaultClass::kSticky},
     Row{"Failed to initialize NVML", FaultClass::kSticky},
     Row{"CUDNN_STATUS_NOT_INITIALIZED", FaultClass::kConfiguration},
@@ -49,6 +50,11 @@ constexpr std::array kTexts = {
 constexpr std::array<std::string_view, 5> kShapesDisagree = {
     "Attempting to broadcast", "out of data bounds", "out of bounds", "Invalid dimension",
     "dimension mismatch"};
+
+// What WebGPU has bounds for, however much memory is free: it is no matter of the level's health.
+constexpr std::array<std::string_view, 4> kTooLarge = {
+    "exceeds the max buffer size limit", "larger than the maximum storage buffer binding size",
+    "exceeding maxStorageBufferBindingSize", "Too many storage buffers in shader"};
 
 // Case costs a loop, and is no matter: runs fail rarely.
 bool contains(std::string_view text, std::string_view part) {
@@ -110,10 +116,10 @@ FaultClass fault_class(int ort_code, std::string_view text, bool on_cpu) {
   const auto fault = by_text(text);
   if (on_cpu) return fault == FaultClass::kOutOfMemory ? *fault : FaultClass::kRequest;
   if (fault) return *fault;
-  for (const std::string_view part : kShapesDisagree) {
-    if (contains(text, part)) return FaultClass::kRequest;
-  }
-  return FaultClass::kTransient;
+  const auto is_said = [&](std::string_view part) { return contains(text, part); };
+  const bool inputs =
+      std::ranges::any_of(kShapesDisagree, is_said) || std::ranges::any_of(kTooLarge, is_said);
+  return inputs ? FaultClass::kRequest : FaultClass::kTransient;
 }
 
 FaultClass fault_class(const Error& error) {

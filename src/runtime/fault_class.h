@@ -21,8 +21,8 @@ std::string_view to_string(FaultClass fault);
 inline constexpr int kOrtInvalidArgument = 2;  // OrtErrorCode's
 
 /// The CPU provider's kernels fail by what they are given or for want of memory, nothing else. What
-/// an accelerator says may be anything; there only texts of ONNX Runtime's own shape checks are
-/// believed to be about the inputs.
+/// an accelerator says may be anything; there only texts of ONNX Runtime's own shape checks, and of
+/// WebGPU's bounds on sizes, are believed to be about the inputs.
 /// @param ort_code an OrtErrorCode; @param on_cpu the CPU provider alone ran
 FaultClass fault_class(int ort_code, std::string_view text, bool on_cpu);
 

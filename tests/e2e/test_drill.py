@@ -15,8 +15,9 @@ OTHERS = ("segv", "abort", "exit", "spin", "alternate", "slow")
 LONG = pytest.mark.skipif(not os.environ.get("GRADUS_LONG"), reason="GRADUS_LONG=1 runs it")
 CLASSES = {"kill": ["died"], "error": [None], "hang": ["hung"], "oom": ["out_of_memory"],
            "nan": ["failures"], "gone": ["failures"], "nolib": ["start"], "norestart": ["start"],
-           "sticky": ["sticky"], "segv": ["died"], "abort": ["died"], "exit": ["died"],
-           "spin": ["hung"], "alternate": ["error_rate"], "slow": ["slow", "overload"]}
+           "sticky": ["sticky"], "stop": ["hung"], "error3": ["failures"], "segv": ["died"],
+           "abort": ["died"], "exit": ["died"], "spin": ["hung"], "alternate": ["error_rate"],
+           "slow": ["slow", "overload"]}
 SIX_FAULTS_S = 45  # on a machine of its own, where timers are no later than that:
 QUIET_MS = 20
 LIMIT_S = 120  # much more than that
@@ -70,6 +71,12 @@ def test_no_request_fails_or_is_answered_wrongly(drilled, fault):
     assert sum(entry["answered_by_level"].values()) == entry["sent"]
 
 
+@pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"error"}))
+def test_requests_are_sent_at_the_rate_whatever_the_answers_do(drilled, fault):
+    entry = drilled[2][fault]
+    assert entry["sent"] >= 100 * entry["back_at_level0_s"] - 1
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_another_level_answers_and_level_0_comes_back(drilled, fault):
     entry = drilled[2][fault]
@@ -105,6 +112,18 @@ def test_restarts_that_fail_are_told_and_survived(tmp_path):
         assert entry["class"] in CLASSES[fault]
     # Five deaths, each with twice the wait of the one before it, and then the crash loop's pause.
     assert entries["norestart"]["back_at_level0_s"] > 1.5 + 1.5
+
+
+def test_a_stopped_worker_and_errors_in_a_row_are_survived(tmp_path):
+    code, table, entries, err, whole = drill(("stop", "error3"), tmp_path / "report.json", SHORTER)
+    assert code == 0, table + err
+    for fault, entry in entries.items():
+        assert (entry["failed"], entry["wrong"], entry["transitions_down"]) == (0, 0, 1), fault
+        assert entry["class"] in CLASSES[fault]
+        assert entry["back_at_level0_s"] >= 0.2 and entry["answered_by_level"]["1"] > 0
+    assert tuple(entries) == ("stop", "error3")
+    assert entries["stop"]["bound_ms"]["p50"] > 999.9 > entries["error3"]["bound_ms"]["p50"]
+    assert entries["stop"]["first_answer_ms"]["max"] >= 900, "the run's limit"
 
 
 @LONG

@@ -1,4 +1,4 @@
-"""Level 0 on a GPU: its answers and its speed beside the CPU levels', and what its loss costs.
+"""Level 0 on a GPU: its answers and its speed beside the CPU levels', and what its loss and want of memory cost.
 
 Uses nothing but Python's own library: the machine with the GPU may have no more. tests/gpu/check.sh runs
 it. Exit code 1: something is wrong; 77: the provider cannot be used here, for the reason printed.
@@ -6,10 +6,12 @@ it. Exit code 1: something is wrong; 77: the provider cannot be used here, for t
 import argparse
 import array
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,8 @@ LISTENING = re.compile(r"listening on http://127.0.0.1:(\d+)")
 LANGUAGES = ("en", "de", "es", "it", "pt", "cs", "pl", "ru")
 START_LIMIT_S = 150  # shaders and kernels are compiled
 NOT_USABLE = 77
+LARGEST_BODY = 1 << 30
+CPU_IN_TIME = 1024  # the side of a picture for which a CPU level takes some seconds
 # Half precision beside single: logits reach 10, colours 255.
 LOGITS_TOLERANCE, COLOUR_TOLERANCE = 0.1, 3.0
 SHORT = ("--hold", "1", "--max-hold", "1", "--cooldown", "1", "--breaker", "1", "--restart-backoff", "0.1")
@@ -155,6 +159,10 @@ def answer_of(server, model, inputs, level):
     return values
 
 
+def class_of(values):
+    return max(range(len(values)), key=values.__getitem__)
+
+
 def compare(server, model, cases, tolerance):
     """Level 0 beside level 1; returns a line for people."""
     worst, right, count = 0, 0, 0
@@ -167,7 +175,7 @@ def compare(server, model, cases, tolerance):
             raise Wrong(f"{model}: the GPU is off by {off}, more than {tolerance}")
         worst, count = max(worst, off), count + 1
         if truth is not None:
-            right += max(range(len(gpu)), key=gpu.__getitem__) == truth
+            right += class_of(gpu) == truth
     known = "" if truth is None else f", {right} of {count} as known"
     if truth is not None and right < 0.85 * count:
         raise Wrong(f"{model}: only {right} of {count} answers are right")
@@ -200,45 +208,131 @@ def measure(server, load_client, model, inputs, seconds):
 
 
 class Background:
-    """Requests that any level may answer, until it is told to stop."""
+    """Requests that any level may answer, one after another, until it is told to stop."""
 
-    def __init__(self, server, inputs):
+    def __init__(self, server, inputs, truth, pause):
         self.levels, self.bad = {}, []
         self._stop = threading.Event()
         self._pool = concurrent.futures.ThreadPoolExecutor(1)
-        self._done = self._pool.submit(self._run, server, inputs)
+        self._done = self._pool.submit(self._run, server, inputs, truth, pause)
 
-    def _run(self, server, inputs):
+    def _run(self, server, inputs, truth, pause):
         while not self._stop.is_set():
-            status, level, said = server.infer("fashion", inputs, timeout=30_000_000)
-            if status == 200:
-                self.levels[level] = self.levels.get(level, 0) + 1
-            else:
+            status, level, said = server.infer("fashion", inputs, timeout=60_000_000)
+            if status != 200:
                 self.bad.append(said)
-            time.sleep(0.01)
+            elif class_of(said) != truth:
+                self.bad.append(f"level {level} says class {class_of(said)}, not {truth}")
+            else:
+                self.levels[level] = self.levels.get(level, 0) + 1
+            time.sleep(pause)
 
-    def stop(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self._stop.set()
         self._done.result(150)
         self._pool.shutdown()
 
 
-def too_large(server, inputs, size):
-    """A picture that the device has no memory for; the others' requests must not notice."""
-    load = Background(server, inputs)
-    try:
-        side = [("image", "FP32", [1, size, size, 3], bytes(size * size * 12))]
-        status, _, said = server.infer("upscale", side, max_level=0, timeout=60_000_000)
-        outcome = "was answered" if status == 200 else f"got {status}: {said}"
-        poll("level 0 to be current again", START_LIMIT_S,
-             lambda: server.ladder("fashion")["current_level"] == 0)
-    finally:
-        load.stop()
+@contextlib.contextmanager
+def little_memory(given, worker):
+    """Leaves the device some 64 MiB. CUDA's level has gpu_mem_limit; a software device has its process's memory."""
+    if given.software:
+        pages = int(Path(f"/proc/{worker}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + (64 << 20)
+        resource.prlimit(worker, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        yield
+    elif given.provider.startswith("CUDA"):
+        yield
+    else:
+        with subprocess.Popen([sys.executable, Path(__file__).with_name("fill_memory.py")], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as other:
+            try:
+                held = other.stdout.readline()
+                if not held:
+                    raise Wrong(f"the device's memory cannot be filled: {other.stderr.read()}")
+                print(f"another process holds {int(held) >> 20} MiB", flush=True)
+                yield
+            finally:
+                other.stdin.close()
+
+
+def flat(side, colour=100):
+    return [("image", "FP32", [1, side, side, 3], (array.array("f", [colour]) * (side * side * 3)).tobytes())]
+
+
+def is_flat(values, side, colour=100):
+    """Of a flat picture's answer: is its middle that too? Edges are shaded."""
+    row = values[side * side * 6:side * (side + 1) * 6]
+    return len(values) == side * side * 12 and all(abs(v - colour) <= COLOUR_TOLERANCE * 2 for v in row[60:-60])
+
+
+def refused(server, side, **parameters):
+    """What is said of a picture that gets no answer; None: it is answered, rightly."""
+    status, level, said = server.infer("upscale", flat(side), timeout=120_000_000, **parameters)
+    if status == 200 and not is_flat(said, side):
+        raise Wrong(f"level {level} answers a flat picture of {side} x {side} with another")
+    if status not in (200, 429, 503):  # 429: its worker was lost, and too little time is left for the next
+        raise Wrong(f"a picture of {side} x {side} got {status}: {said}")
+    return None if status == 200 else f"{status}: {said}"
+
+
+def find_too_large(server, sides):
+    for side in sides:
+        said = refused(server, side, min_level=0, max_level=0)
+        if said:
+            print(f"a picture of {side} x {side} got {said}", flush=True)
+            return side
+    raise Wrong(f"level 0 never refused a picture, up to {sides[-1]} x {sides[-1]}")
+
+
+def moves_down(server, model):
+    return sum(move["from"] is not None and (move["to"] is None or move["to"] > move["from"])
+               for move in server.ladder(model)["transitions"])
+
+
+def out_of_memory(server, given, inputs, truth):
+    """Pictures that grow until the device has no memory for one; the other model's requests must not notice."""
+    classes = ("out_of_memory",) if given.provider.startswith("CUDA") else ("out_of_memory", "died")
+    worker = server.ladder("fashion")["levels"][0]["worker"]
+    if worker["class"] is not None:
+        raise Wrong(f"the worker was lost before: {worker['last_fault']}")
+    before = moves_down(server, "fashion")
+    small = gradient(32)
+    right = answer_of(server, "upscale", small, 0)
+    sides = [side for side in (512, 1024, 2048, 4096, 8192) if side * side * 12 < LARGEST_BODY]
+    with Background(server, inputs, truth, 0.5 if given.software else 0.01) as load:
+        with little_memory(given, worker["pid"]):
+            side = find_too_large(server, sides)
+            if side <= CPU_IN_TIME:
+                said = refused(server, side)
+                if said:
+                    raise Wrong(f"no other level took the picture of {side} x {side}: {said}")
+                print("  without a bound on the level it is answered", flush=True)
+            worker = server.ladder("fashion")["levels"][0]["worker"]
+            for _ in range(5):  # three in a row are the level's fault
+                if worker["class"] is not None:
+                    break
+                refused(server, side, min_level=0, max_level=0)
+                worker = server.ladder("fashion")["levels"][0]["worker"]
+        if worker["class"] not in classes:
+            raise Wrong(f"the worker's class is {worker['class']}, not {' or '.join(classes)}: {worker['last_fault']}")
+        for model in ("fashion", "upscale"):
+            poll(f"level 0 of {model} to be current again", START_LIMIT_S,
+                 lambda model=model: server.ladder(model)["current_level"] == 0)
+        if class_of(answer_of(server, "fashion", inputs, 0)) != truth:
+            raise Wrong("level 0 of fashion is wrong once it is back")
+        off = max(abs(a - b) for a, b in zip(right, answer_of(server, "upscale", small, 0)))
+        if off > COLOUR_TOLERANCE:
+            raise Wrong(f"level 0 of upscale is off by {off} once it is back")
     if load.bad:
         raise Wrong(f"a request that is too large cost others theirs: {load.bad[:3]}")
-    worker = server.ladder("fashion")["levels"][0]["worker"]
-    print(f"a picture of {size} x {size} {outcome}\n  meanwhile {load.levels} answers by level, none failed; "
-          f"the worker has been restarted {worker['restarts']} times, class {worker['class']}", flush=True)
+    if moves_down(server, "fashion") - before > 1:
+        raise Wrong(f"fashion moved down more than once: {server.ladder('fashion')['transitions']}")
+    print(f"  class {worker['class']}: {worker['last_fault']}\n  meanwhile {load.levels} answers by level, all right; "
+          f"both levels are back, and right", flush=True)
 
 
 def run_drill(binary, *flags):
@@ -250,44 +344,55 @@ def run_drill(binary, *flags):
         raise Wrong(f"the drill ended with {done.returncode}: {done.stderr}")
 
 
-def lay_out(folder, demo, given):
-    """The demo's models with every level kept; level 0 is small in memory where that can be said."""
+def lay_out(folder, given, models, target_ms):
+    """The demo's models with every level kept; level 0 is small in memory where that can be said.
+    A run's limit is ten times the target; a software device needs more than what is usual."""
     gpu = {"keep": "always", "allow_software_gpu": given.software}
+    if given.software:  # each size of batch would be compiled for each of the workers
+        gpu.update(target_p99_ms=target_ms, max_batch_size=1)
     if given.provider.startswith("CUDA"):
         gpu["providers"] = [{"CUDAExecutionProvider": {"gpu_mem_limit": "536870912"}}]
     kept = {name: {"keep": "always"} for name in ("cpu", "cpu-int8", "cpu-small")}
-    policy = {"hold_ms": 1000, "hold_cap_ms": 1000, "probe_every_ms": 100, "cooldown_ms": 1000,
-              "breaker_open_ms": 1000, "canary_stage_min_ms": 0}
-    for model in ("fashion", "langid", "upscale"):
-        if given.software:  # a run's limit is ten times that
-            gpu["target_p99_ms"] = 300 if model == "fashion" else 3000
+    for model in models:
+        # Between pictures that find no memory a probe finds some: then they are not in a row.
+        probe, hold = (5000, 5000) if model == "upscale" else (100, 1000)
+        policy = {"hold_ms": hold, "hold_cap_ms": hold, "probe_every_ms": probe, "cooldown_ms": 1000,
+                  "breaker_open_ms": 1000, "canary_stage_min_ms": 0}
         (folder / model).mkdir(parents=True)
-        (folder / model / "1").symlink_to(demo / "models" / model / "1")
+        (folder / model / "1").symlink_to(given.demo.resolve() / "models" / model / "1")
         # JSON is YAML too.
         (folder / model / "gradus.yaml").write_text(
             json.dumps({"default_levels": {"gpu": gpu, **kept}, "policy": policy}))
+    return folder
+
+
+def known_by_all(server, cases):
+    """The first picture that every level knows."""
+    levels = [level["level"] for level in server.ladder("fashion")["levels"] if level["state"] == "ready"]
+    for inputs, truth in cases:
+        if all(class_of(answer_of(server, "fashion", inputs, level)) == truth for level in levels):
+            return inputs, truth
+    raise Wrong("there is no picture that every level knows")
 
 
 def check(given, folder):
-    demo, models = given.demo.resolve(), folder / "models"
-    lay_out(models, demo, given)
-    some = list(pictures(demo))[:20 if given.software else 200]
-    with Server(given.binary, models, given.provider, "--http-max-input-size", str(1 << 30)) as server:
-        used = [server.wait_level_0(model)["provider_used"] for model in ("fashion", "langid", "upscale")]
-        if used != [given.provider] * 3:
+    names = ("fashion", "langid", "upscale")
+    models = lay_out(folder / "served", given, names, 20000)
+    some = list(pictures(given.demo))[:20 if given.software else 200]
+    with Server(given.binary, models, given.provider, "--http-max-input-size", str(LARGEST_BODY)) as server:
+        used = {server.wait_level_0(model)["provider_used"] for model in names}
+        if used != {given.provider}:
             raise Wrong(f"level 0 runs on {used}")
         print(compare(server, "fashion", some, LOGITS_TOLERANCE))
-        print(compare(server, "langid", list(sentences(demo))[::4 if given.software else 1], LOGITS_TOLERANCE))
+        print(compare(server, "langid", list(sentences(given.demo))[::4 if given.software else 1], LOGITS_TOLERANCE))
         print(compare(server, "upscale", [(gradient(32 if given.software else 128), None)], COLOUR_TOLERANCE))
         seconds = 0.5 if given.software else 2
         measure(server, given.load_client, "fashion", some[0][0], seconds)
         if not given.software:
             measure(server, given.load_client, "upscale", gradient(64), seconds)
-        too_large(server, some[0][0], 32 if given.software else 4096)
-    own = ("--model-repository", str(models))
-    run_drill(given.binary, *own, "--provider", given.provider, "--fault", "kill,stop",
-              "--trials", "1" if given.software else "5")
-    run_drill(given.binary, *own, "--fault", "oom", "--trials", "1" if given.software else "5")
+        out_of_memory(server, given, *known_by_all(server, some))
+    run_drill(given.binary, "--model-repository", str(lay_out(folder / "drilled", given, ("fashion",), 300)),
+              "--provider", given.provider, "--fault", "kill,stop", "--trials", "1" if given.software else "5")
 
 
 def main():

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # check.sh: what only a real GPU can show. On a machine with an NVIDIA GPU level 0 has to give the CPU's
-# answers and to survive its worker's loss there, on WebGPU over Vulkan and on CUDA where its provider
-# library is; latency and throughput are printed beside the CPU levels'. Under 8 minutes. Elsewhere it
-# says that it is skipped, and exits with 0.
+# answers and to survive its worker's loss and want of memory there, on WebGPU over Vulkan and on CUDA
+# where its provider library is; latency and throughput are printed beside the CPU levels'. Under 8
+# minutes, in some seconds of which WebGPU's check takes nearly all of the GPUs' memory. Elsewhere it says
+# that it is skipped, and exits with 0.
 #
 #   tests/gpu/check.sh                  build/release, which is built first if need be
 #   tests/gpu/check.sh --pack FOLDER    copies program and libraries there, for a machine where nothing
 #   tests/gpu/check.sh --packed FOLDER  can be built or installed, and runs what was copied
 #
 # CUDA's provider library is that of `onnxruntime-gpu`, if Python finds it; GRADUS_ONNXRUNTIME_GPU names
-# another folder. GRADUS_GPU_CHECK_SOFTWARE=1 walks through all this with the software GPU driver and
-# without CUDA: a test of this script, not of a GPU.
+# another folder. GRADUS_GPU_CHECK_SOFTWARE=1 walks through this with the software GPU driver, two of the
+# models and without CUDA: a test of this script, not of a GPU.
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 root=$(dirname "$(dirname "$here")")

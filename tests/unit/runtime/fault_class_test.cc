@@ -21,6 +21,18 @@ TEST(FaultClass, ShapesThatDoNotFitAreTheRequestsFault) {
   EXPECT_EQ(code(kOrtInvalidArgument, "Got invalid dimensions", false), Code::kInvalid);
 }
 
+TEST(FaultClass, WhatWebGpuHasBoundsForIsTheRequestsFault) {
+  for (const char* text :
+       {"Too many storage buffers in shader. Current: 20, Max is 16",
+        "Tensor of 2147483648 bytes, exceeding maxStorageBufferBindingSize of 134217728",
+        "WebGPU validation failed. Binding size (151781376) of [Buffer (unlabeled)] is larger "
+        "than the maximum storage buffer binding size (134217728).",
+        "WebGPU validation failed. [Invalid Buffer (unlabeled)] is invalid. (WebGPU device "
+        "error(2): Buffer size (3185049600) exceeds the max buffer size limit (1073741824).)"}) {
+    EXPECT_EQ(code(kOrtFail, text, false), Code::kInvalid) << text;
+  }
+}
+
 TEST(FaultClass, WantOfMemoryIsTheLevels) {
   const char* text = "Failed to allocate memory for requested buffer of size 1073741824";
   EXPECT_EQ(code(kOrtRuntimeException, text, true), Code::kUnavailable);
@@ -60,6 +72,15 @@ TEST(FaultClass, TextsSeenInTheFieldHaveTheirClass) {
       {"not in this ONNX Runtime", FaultClass::kConfiguration},
       {"CUDA failure 100: no CUDA-capable device is detected", FaultClass::kTransient},
       {"Failed to load shared library", FaultClass::kConfiguration},
+      {"WebGPU validation failed. [Invalid Buffer (unlabeled)] is invalid. (WebGPU device "
+       "error(3): vkAllocateMemory failed with VK_ERROR_OUT_OF_DEVICE_MEMORY)",
+       FaultClass::kOutOfMemory},
+      {"Too many storage buffers in shader. Current: 39, Max is 16 (WebGPU device error(3): "
+       "vkCreateBuffer failed with VK_ERROR_OUT_OF_DEVICE_MEMORY)",
+       FaultClass::kOutOfMemory},
+      {"WebGPU validation failed. [Device] is lost.", FaultClass::kSticky},
+      {"WebGPU validation failed. [Invalid Buffer (unlabeled)] is invalid.",
+       FaultClass::kTransient},
       {"something nobody has seen", FaultClass::kTransient},
   };
   for (const auto& [text, fault] : seen) {
