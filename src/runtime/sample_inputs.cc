@@ -70,7 +70,7 @@ void append_value(std::vector<std::byte>& out, DType dtype, bool ones, Random& r
     case DType::kFp64:
       return append(out, static_cast<double>(unit));
     case DType::kBytes:
-      return append_bytes_element(out, "a");
+      return append_bytes_element(out, "1");
   }
 }
 

@@ -15,7 +15,8 @@ namespace gradus::runtime {
 ///
 /// Dimensions: a variable first one is `batch`, any other variable one is `size`.
 /// Values: floats pseudo-random in [0, 1), integers and booleans pseudo-random in {0, 1}, so that
-/// they stay inside any table they index; all 1 for inputs named `attention_mask`; BYTES "a".
+/// they stay inside any table they index; all 1 for inputs named `attention_mask`; BYTES "1", which
+/// models that read numbers take too.
 /// @param size >= 1; @param batch >= 1
 std::vector<Tensor> sample_inputs(const Signature& signature, std::int64_t size,
                                   std::int64_t batch = 1);

@@ -1,5 +1,5 @@
-"""One server for the clients of a file: five models, every extension on, and no GPU, which level 0
-wants, so that each answer is a degraded one."""
+"""One server for the clients of a file: eight models and two that are refused, every extension on,
+and no GPU, which level 0 wants, so that each answer is a degraded one."""
 import sys
 from pathlib import Path
 
@@ -42,7 +42,8 @@ def trace_file(tmp_path_factory):
 def gradus(repository, trace_file):
     server = Server(repository, *FLAGS, "--trace-file", trace_file)
     try:
-        server.wait_loaded("fashion", "langid", "every_type", "busy", "simple")
+        server.wait_loaded("fashion", "langid", "every_type", "busy", *simple.ARITHMETIC,
+                           "simple_identity")
         yield server
         server.stop()
     finally:

@@ -12,13 +12,15 @@ import tritonclient.grpc
 import tritonclient.grpc.aio
 import tritonclient.http
 import tritonclient.http.aio
-from tritonclient.utils import InferenceServerException
+from tritonclient.utils import (InferenceServerException, serialize_byte_tensor,
+                                serialized_byte_size)
 from tritonclient.utils import shared_memory as shm
 
 from conftest import ANSWERED_BY, answered_by
 from server import poll
 
-MODELS = ["busy", "every_type", "fashion", "langid", "simple"]
+MODELS = ["busy", "every_type", "fashion", "langid", "simple", "simple_identity", "simple_int8",
+          "simple_string"]
 BYTES = np.array([b"", b"\0a", "ä€".encode()], object)
 VALUES = {
     "BOOL": np.array([True, False]),
@@ -81,6 +83,16 @@ def refused(call):
     return error.value.status(), error.value.message()
 
 
+def forms_of(triton):
+    """How a tensor may travel: HTTP has two forms."""
+    return [{"binary_data": True}, {"binary_data": False}] if triton.kind == "http" else [{}]
+
+
+def as_bytes(array):
+    """JSON has strings."""
+    return [e if isinstance(e, bytes) else e.encode() for e in array.ravel()]
+
+
 def expect_boot(result):
     scores = result.as_numpy("logits")
     assert scores.shape == (1, 10) and scores.argmax() == 9
@@ -116,25 +128,97 @@ def test_a_language_is_told(triton, sentence):
     assert ("en", "de", "es", "it", "pt", "cs", "pl", "ru")[scores.argmax()] == "de"
 
 
-def test_the_model_of_the_examples(triton):
+@pytest.mark.parametrize("model, datatype, dtype", [("simple", "INT32", np.int32),
+                                                    ("simple_int8", "INT8", np.int8)])
+def test_the_models_of_the_examples(triton, model, datatype, dtype):
     module, client = triton.module, triton.client
 
     def ask(batch):
-        rows = np.arange(16 * batch, dtype=np.int32).reshape(batch, 16), np.ones((batch, 16), "i4")
+        rows = (np.arange(16 * batch).astype(dtype).reshape(batch, 16),
+                np.full((batch, 16), -1, dtype))
         return rows, client.infer(
-            "simple", [tensor(module, f"INPUT{i}", rows[i], "INT32") for i in (0, 1)],
+            model, [tensor(module, f"INPUT{i}", rows[i], datatype) for i in (0, 1)],
             outputs=[module.InferRequestedOutput(f"OUTPUT{i}") for i in (0, 1)])
 
-    for batch in (1, 8):
+    for batch in (1, 7):
         (first, second), result = ask(batch)
         np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), first + second)
         np.testing.assert_array_equal(result.as_numpy("OUTPUT1"), first - second)
+        assert result.as_numpy("OUTPUT0").dtype == dtype
     assert "8" in refused(lambda: ask(9))[1]
-    config = as_dict(client.get_model_config("simple"))
+    config = as_dict(client.get_model_config(model))
     config = config.get("config", config)
     assert config["max_batch_size"] == 8 and str(config["input"][0]["dims"][0]) == "16"
-    assert as_dict(client.get_model_metadata("simple"))["inputs"][0]["shape"] in (
+    assert as_dict(client.get_model_metadata(model))["inputs"][0]["shape"] in (
         [-1, 16], ["-1", "16"])
+
+
+def test_numbers_as_text_as_in_the_examples(triton):
+    module = triton.module
+    numbers = np.arange(16), np.full(16, -300)
+    texts = [np.array([str(n).encode() for n in row], object).reshape(1, 16) for row in numbers]
+    for form in forms_of(triton):
+        result = triton.client.infer(
+            "simple_string",
+            [tensor(module, f"INPUT{i}", texts[i], "BYTES", **form) for i in (0, 1)],
+            outputs=[module.InferRequestedOutput(f"OUTPUT{i}", **form) for i in (0, 1)])
+        for name, expected in (("OUTPUT0", numbers[0] + numbers[1]),
+                               ("OUTPUT1", numbers[0] - numbers[1])):
+            assert result.as_numpy(name).shape == (1, 16)
+            assert as_bytes(result.as_numpy(name)) == [str(n).encode() for n in expected]
+    wrong = np.full((1, 16), b"one", object)
+    refused(lambda: triton.client.infer(
+        "simple_string", [tensor(module, f"INPUT{i}", wrong, "BYTES") for i in (0, 1)]))
+
+
+def test_text_of_any_length_comes_back_as_in_the_examples(triton):
+    module = triton.module
+    for row in ([b""], [b"he\0llo", b"\0"], ["ä€".encode(), b"x" * 100_000, b""] * 5):
+        texts = np.array([row, row[::-1]], object)
+        for form in forms_of(triton):
+            result = triton.client.infer(
+                "simple_identity", [tensor(module, "INPUT0", texts, "BYTES", **form)],
+                outputs=[module.InferRequestedOutput("OUTPUT0", **form)])
+            assert result.as_numpy("OUTPUT0").shape == texts.shape
+            assert as_bytes(result.as_numpy("OUTPUT0")) == list(texts.ravel())
+
+
+def test_text_in_shared_memory_as_in_the_examples(triton):
+    client, module, key = triton.client, triton.module, f"/gradus-test-text-{triton.kind}"
+    texts = serialize_byte_tensor(np.array([[str(n).encode() for n in range(16)]], object))
+    size = serialized_byte_size(texts)
+    region = shm.create_shared_memory_region("texts", key, 3 * size)
+    try:
+        shm.set_shared_memory_region(region, [texts])
+        client.register_system_shared_memory("texts", key, 3 * size)
+        inputs = [module.InferInput(f"INPUT{i}", [1, 16], "BYTES") for i in (0, 1)]
+        for one in inputs:
+            one.set_shared_memory("texts", size)
+        output = module.InferRequestedOutput("OUTPUT0")
+        output.set_shared_memory("texts", 2 * size, offset=size)
+        client.infer("simple_string", inputs, outputs=[output])
+        sums = shm.get_contents_as_numpy(region, np.object_, [1, 16], offset=size)
+        assert as_bytes(sums) == [str(2 * n).encode() for n in range(16)]
+    finally:
+        client.unregister_system_shared_memory("texts")
+        shm.destroy_shared_memory_region(region)
+
+
+@pytest.mark.parametrize("model, reason", [
+    ("simple_sequence", "sequences are not supported: each request is answered by itself"),
+    ("ensemble_image",
+     "ensembles are not supported; let the client call one model after the other")])
+def test_what_the_examples_have_and_we_do_not_is_refused_with_the_reason(triton, model, reason):
+    client, module = triton.client, triton.module
+    listed = as_dict(client.get_model_repository_index())
+    entry, = (one for one in (listed["models"] if isinstance(listed, dict) else listed)
+              if one["name"] == model)
+    assert entry["state"] == "UNAVAILABLE" and reason in entry["reason"]
+    asked = tensor(module, "INPUT0", np.array([[b"1"]], object), "BYTES")
+    status, message = refused(lambda: client.infer(
+        model, [asked], sequence_id=1007, sequence_start=True, sequence_end=False))
+    assert status in ("503", "StatusCode.UNAVAILABLE") and reason in message
+    assert reason in refused(lambda: client.load_model(model))[1]
 
 
 @pytest.mark.parametrize("datatype", VALUES)
@@ -142,7 +226,7 @@ def test_every_datatype_comes_back_as_it_was(triton, datatype):
     module, array, name = triton.module, VALUES[datatype], datatype.lower()
     others = [tensor(module, f"in_{other.lower()}", VALUES[other][:0], other)
               for other in VALUES if other != datatype]
-    forms = [{"binary_data": True}, {"binary_data": False}] if triton.kind == "http" else [{}]
+    forms = forms_of(triton)
     if datatype in ("FP16", "BF16"):
         del forms[1:]  # they have no form in JSON
     for form in forms:
@@ -151,7 +235,7 @@ def test_every_datatype_comes_back_as_it_was(triton, datatype):
             outputs=[module.InferRequestedOutput(f"out_{name}", **form)])
         found = result.as_numpy(f"out_{name}")
         if datatype == "BYTES":
-            found = np.array([e if isinstance(e, bytes) else e.encode() for e in found], object)
+            found = np.array(as_bytes(found), object)
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)
 
@@ -313,6 +397,7 @@ def test_models_are_loaded_and_unloaded(triton, image):
     client.unload_model("fashion")
     assert not client.is_model_ready("fashion")
     assert index(triton)["fashion"] == "UNAVAILABLE"
+    client.unload_model("fashion")  # again, and it is as before
     client.load_model("fashion")
     assert client.is_model_ready("fashion") and index(triton)["fashion"] == "READY"
     expect_boot(client.infer("fashion", [picture(triton.module, image)]))

@@ -22,9 +22,9 @@ struct FakeBackend final : Backend {
   const Signature& signature() const override { return fixed; }
   const std::vector<Placement>& placement() const override { return nowhere; }
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> /*outputs*/, Stop*) override {
-    sizes.push_back(inputs[0].shape.back());
+  Result<std::vector<Tensor>> run(const RunInputs& inputs, std::span<const std::size_t> /*outputs*/,
+                                  Stop*) override {
+    sizes.push_back(inputs.views[0].shape.back());
     if (sizes.back() == accepted) return std::vector<Tensor>{};
     return fail(refusal, "size " + std::to_string(sizes.back()));
   }
@@ -44,7 +44,7 @@ TEST(SampleInputs, FillBatchWithOneAndTheRestWithTheSize) {
   EXPECT_NE(pixels[0], pixels[1]);
   EXPECT_THAT(values_of<std::int32_t>(inputs[1]), Each(::testing::AnyOf(0, 1)));
   EXPECT_THAT(values_of<std::int64_t>(inputs[2]), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1));
-  EXPECT_THAT(*bytes_elements(inputs[3].data, 2), ElementsAre("a", "a"));
+  EXPECT_THAT(*bytes_elements(inputs[3].data, 2), ElementsAre("1", "1"));
   for (const TensorView& input : views_of(inputs)) EXPECT_TRUE(check_byte_size(input));
 }
 
