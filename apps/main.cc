@@ -71,6 +71,8 @@ constexpr Flag kServeFlags[] = {
     {"--trace-level", "trace.level", "LEVEL", "OFF or TIMESTAMPS (OFF)"},
     {"--trace-rate", "trace.rate", "N", "one of so many requests is traced (1000)"},
     {"--trace-count", "trace.count", "N", "so many traces, then no more (-1: no bound)"},
+    {"--trace-log-frequency", "trace.log_frequency", "N",
+     "after so many traces another file, FILE.1 and so on (0: never)"},
     {"--log-level", "log_level", "LEVEL", "debug, info, warning or error (info)"},
     {"--log-format", "log_format", "FORMAT", "text or json (text)"},
 };
@@ -208,7 +210,7 @@ void add_serve(CLI::App& app, gradus::tools::ServeOptions& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   serve
       ->add_option("--load-model", append("--load-model", "load_models"),
-                   "loaded at the start in mode explicit; * is all; may be repeated")
+                   "loaded at the start in mode explicit, may be repeated; * alone is all")
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

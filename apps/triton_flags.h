@@ -18,7 +18,8 @@ struct TritonFlagRow {
 };
 
 inline constexpr TritonFlagRow kTritonFlags[] = {
-    {"--strict-readiness", TritonFlag::kOnlyTrue, "ready waits for every model that can be served"},
+    {"--strict-readiness", TritonFlag::kOnlyTrue,
+     "at the start ready waits for every model that can be served"},
     {"--exit-on-error", TritonFlag::kNoEffect,
      "a model that cannot be loaded never stops the rest"},
     {"--log-file", TritonFlag::kNoEffect, "the log goes to standard error"},

@@ -31,12 +31,12 @@ class Nothing final : public runtime::Backend {
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs, runtime::Stop*) override {
     if (outputs[0] == 0) return std::vector{small_};
-    if (large_.data.size() != inputs[0].data.size()) {
-      large_ = make_tensor(DType::kUint8, inputs[0].shape,
-                           std::vector<std::byte>(inputs[0].data.size()));
+    if (large_.data.size() != inputs.views[0].data.size()) {
+      large_ = make_tensor(DType::kUint8, inputs.views[0].shape,
+                           std::vector<std::byte>(inputs.views[0].data.size()));
     }
     return std::vector{large_};
   }

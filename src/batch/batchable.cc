@@ -56,7 +56,7 @@ std::optional<std::string> why_outputs_do_not_follow(const Model& model, const O
 }
 
 Fit fit(const Padding& padding, std::span<const TensorView> inputs,
-        std::span<const std::size_t> outputs) {
+        std::span<const std::size_t> outputs, std::span<const std::size_t> optional) {
   Fit alone;
   if (inputs.empty() || inputs[0].shape.empty()) return alone;
   const std::int64_t samples = inputs[0].shape[0];
@@ -72,6 +72,8 @@ Fit fit(const Padding& padding, std::span<const TensorView> inputs,
   Fit fit = alone;
   mix(fit.group, outputs.size());
   for (const std::size_t output : outputs) mix(fit.group, output);
+  mix(fit.group, optional.size());
+  for (const std::size_t input : optional) mix(fit.group, input);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape& shape = inputs[i].shape;
     const Pad* pad = padding.pad(i);

@@ -28,13 +28,15 @@ struct Fit {
   std::uint64_t group = 0;  // 0: runs alone
   std::int64_t length = 0;
 };
-/// Requests of one group agree in every dimension but the batch's and the padded ones, and in the
-/// outputs that they want. Lengths are no part of the group: `look` and `take` hold the bound on
-/// waste exactly, which joins more than buckets of lengths would.
-/// Alone: inputs whose first dimensions differ, no samples, unequal padded lengths, no elements.
-/// @param inputs in the model's order
+/// Requests of one group agree in every dimension but the batch's and the padded ones, in the
+/// optional inputs that they give and in the outputs that they want. Lengths are no part of the
+/// group: `look` and `take` hold the bound on waste exactly, which joins more than buckets of
+/// lengths would. Alone: inputs whose first dimensions differ, no samples, unequal padded lengths,
+/// no elements.
+/// @param inputs in the model's order, the optional ones last
 /// @param outputs indices of the wanted ones, in the order wanted
+/// @param optional which of the model's optional inputs those are; all have the batch's dimension
 Fit fit(const Padding& padding, std::span<const TensorView> inputs,
-        std::span<const std::size_t> outputs);
+        std::span<const std::size_t> outputs, std::span<const std::size_t> optional = {});
 
 }  // namespace gradus::batch

@@ -17,7 +17,7 @@ struct DeclaredTensor {
   std::optional<std::vector<std::int64_t>>
       reshape;            // what the file has in place of `dims`; as many
                           // elements, variable ones in the same order
-  bool optional = false;  // the file may have it as an initializer, which nobody can send
+  bool optional = false;  // an initializer of the file, whose value requests may replace
   bool operator==(const DeclaredTensor&) const = default;
 };
 

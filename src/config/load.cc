@@ -4,6 +4,7 @@
 
 #include "config/provider_names.h"
 #include "config/tables.h"
+#include "config/tier.h"
 
 namespace gradus::config {
 namespace {
@@ -33,6 +34,23 @@ void limit_ladder(ModelConfig& config, const ServerConfig& server, bool is_defau
   limit_providers(config.levels, *server.providers);
   if (is_default) {
     std::erase_if(config.levels, [](const LevelConfig& level) { return level.providers.empty(); });
+  }
+}
+
+// No request has a priority above these; of all layers together, since each may change one of them.
+void check_priorities(const ModelConfig& config, Reader& reader) {
+  const bool has_levels = config.priority_levels > 0;
+  const std::uint64_t most = has_levels ? config.priority_levels : kLastPriority;
+  const std::string must =
+      has_levels ? "must be at most priority_levels = " + std::to_string(most)
+                 : "must be at most " + std::to_string(most) + ", without priority_levels";
+  if (has_levels && config.default_priority > most) {
+    reader.refuse_key("default_priority", Value::plain(std::to_string(config.default_priority)),
+                      must);
+  }
+  const Reader::Step step(reader, "queue_policies");
+  for (const auto& [priority, policy] : config.queue_policies.by_priority) {
+    if (priority > most) reader.fault(std::to_string(priority), must);
   }
 }
 
@@ -77,9 +95,9 @@ Loaded<ModelConfig> read_model(const std::vector<Layer>& layers,
     }
   }
   limit_ladder(config, server, is_default);
-  if (is_default && config.levels.empty()) {
-    Reader(layers.back().name, faults).fault("", no_level(files));
-  }
+  Reader whole(layers.back().name, faults);
+  if (is_default && config.levels.empty()) whole.fault("", no_level(files));
+  check_priorities(config, whole);
   config.wants_gpu = false;
   for (const LevelConfig& level : config.levels) config.wants_gpu |= is_gpu_level(level);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,8 @@ struct LevelConfig {
 
 /// Which of the versions that a model's folder holds are served.
 struct VersionPolicy {
-  std::uint32_t latest = 1;             // the so many highest; 0: all
-  std::vector<std::uint64_t> specific;  // not empty: these
+  std::uint32_t latest = 1;          // the so many highest; 0: all
+  std::set<std::uint64_t> specific;  // not empty: these
   bool operator==(const VersionPolicy&) const = default;
 };
 

@@ -140,7 +140,7 @@ void read_version_policy(const Value& value, Reader& reader, ModelConfig& out) {
   for (std::size_t i = 0; i < specific->items.size(); ++i) {
     const Reader::Step item(reader, index_segment(i));
     if (read_integer(specific->items[i], 1, INT64_MAX, reader, number)) {
-      policy.specific.push_back(static_cast<std::uint64_t>(number));
+      policy.specific.insert(static_cast<std::uint64_t>(number));
     }
   }
   out.version_policy = policy;
@@ -353,11 +353,13 @@ const Fields<ModelConfig>& model_fields() {
       integer("priority_levels", &ModelConfig::priority_levels, 0, 1'000'000,
               "values of the parameter `priority`, 1 is the first served; 0: 1 is realtime, 2 "
               "standard, 3 and above batch"),
-      integer("default_priority", &ModelConfig::default_priority, 0, 1'000'000,
-              "`priority` of a request that gives none; 0: tier `standard`"),
+      integer(
+          "default_priority", &ModelConfig::default_priority, 0, 1'000'000,
+          "`priority` of a request that gives none, up to `priority_levels`; 0: tier `standard`"),
       {"queue_policies", kQueuePolicies,
-       "how long and how many requests of a priority wait, keys below; `default`: of each that has "
-       "no entry, and of requests that name a tier instead",
+       "how long and how many requests of a priority wait, keys below; priorities up to "
+       "`priority_levels`, or 3 where that is 0; `default`: of each that has no entry, and of "
+       "requests that name a tier instead",
        [](const Value& value, Reader& reader, ModelConfig& out) {
          read_queue_policies(value, reader, out.queue_policies);
        },

@@ -158,7 +158,7 @@ const Fields<TraceConfig>& trace_fields() {
       integer("rate", &T::rate, 1, 4'294'967'295, "one of so many requests is traced"),
       integer("count", &T::count, -1, 1'000'000'000'000, "so many, then no more; -1: no bound"),
       integer("log_frequency", &T::log_frequency, 0, 4'294'967'295,
-              "after so many traces another file, FILE.1 and so on; 0: never"),
+              "so many traces a file, FILE.0, FILE.1 and so on; 0: all in FILE"),
   };
   return fields;
 }
@@ -199,9 +199,14 @@ const Fields<S>& server_fields() {
           "`none`: all models are loaded at the start; `poll`: and what changes "
           "in the repositories is loaded, or unloaded; `explicit`: clients load "
           "and unload models"),
-      {"load_models", "a list of names", "loaded at the start in explicit mode; `*`: all",
+      {"load_models", "a list of names", "loaded at the start in explicit mode; `*`, alone: all",
        [](const Value& value, Reader& reader, S& out) {
          read_texts(value, reader, "must be a model's name", out.load_models);
+         const auto is_all = [](const std::string& name) { return name == "*"; };
+         if (std::ranges::any_of(out.load_models, is_all) &&
+             !std::ranges::all_of(out.load_models, is_all)) {
+           reader.refuse(value, "* is all models and must stand alone");
+         }
        },
        [](const S& in) { return in.load_models.empty() ? Value{} : show_texts(in.load_models); },
        "none"},

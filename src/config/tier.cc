@@ -9,12 +9,11 @@ std::optional<Tier> tier_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Tier> tier_of_priority(std::uint64_t priority, std::uint32_t levels) {
+Tier tier_of_priority(std::uint64_t priority, std::uint32_t levels) {
   if (priority == 0) return Tier::kStandard;
   if (levels == 0) {
     return priority == 1 ? Tier::kRealtime : priority == 2 ? Tier::kStandard : Tier::kBatch;
   }
-  if (priority > levels) return std::nullopt;
   const std::uint64_t better = 3 * (priority - 1);
   if (better < levels) return Tier::kRealtime;
   return better < 2 * std::uint64_t{levels} ? Tier::kStandard : Tier::kBatch;

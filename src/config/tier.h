@@ -22,7 +22,6 @@ inline constexpr std::uint64_t kLastPriority = 3;
 /// is served first.
 /// @param levels the model's `priority_levels`, of which the first third is kRealtime and the last
 ///   third kBatch; 0: 1 is kRealtime, 2 kStandard, all others kBatch
-/// @return nothing: over `levels`
-std::optional<Tier> tier_of_priority(std::uint64_t priority, std::uint32_t levels);
+Tier tier_of_priority(std::uint64_t priority, std::uint32_t levels);
 
 }  // namespace gradus::config

@@ -37,9 +37,11 @@ bool has_traffic(const State& state) {
 }
 
 std::string failure_of(const Canary& canary, const State& state) {
+  const LevelState& level = state.levels[canary.level()];
   return text("level %d failed as a canary at %.0f %% of the requests: %u good, %u failed, %u slow",
-              state.levels[canary.level()].number, 100 * canary.share(state.policy), canary.good(),
-              canary.failures(), canary.slow());
+              level.number, 100 * canary.share(state.policy), canary.good(), canary.failures(),
+              canary.slow()) +
+         (canary.failures() > 0 ? level.error_text() : "");
 }
 
 std::optional<Transition> promote(State& state, std::size_t index) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 
@@ -64,6 +65,7 @@ struct Outcome {
   std::uint64_t bucket;  // the same for inputs of one shape
   /// Nobody waited for it any more, and it was ended: it is as slow as that, else it shows nothing.
   bool stopped = false;
+  std::string_view error = {};  // of a failure, in its own words; for people
 };
 
 /// A request was planned: it starts at this level.
@@ -87,6 +89,7 @@ struct Probe {
   TimePoint at;  // its end
   Duration run;
   bool ok;
+  std::string_view error = {};  // as of an outcome
 };
 
 /// A predicted p99 without bound: the load is more than the level can do.

@@ -89,19 +89,21 @@ Duration p99_of_current(const LevelState& level, Cause cause) {
 
 std::string evidence_of_failures(const LevelState& level) {
   const std::uint32_t in_row = level.failures_in_row + level.bad_probes_in_row;
-  if (in_row == 0) return text("level %d: its breaker is open", level.number);
+  if (in_row == 0) return text("level %d: its breaker is open", level.number) + level.error_text();
   if (level.bad_probes_in_row == 0) {
-    return text("level %d: %u failures in a row", level.number, in_row);
+    return text("level %d: %u failures in a row", level.number, in_row) + level.error_text();
   }
   return text("level %d: %u failures in a row, %u of them probes", level.number, in_row,
-              level.bad_probes_in_row);
+              level.bad_probes_in_row) +
+         level.error_text();
 }
 
 std::string evidence_of_error_rate(const LevelState& level, const config::PolicyConfig& policy) {
   const Window::Counts& counts = level.window.counts();
   return text("level %d: %u of %u executions failed (%.1f %%, limit %.1f %%)", level.number,
               counts.failures, counts.outcomes, 100.0 * counts.failures / counts.outcomes,
-              100 * policy.error_rate);
+              100 * policy.error_rate) +
+         level.error_text();
 }
 
 std::string ms_text(Duration p99) {

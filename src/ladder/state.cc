@@ -1,9 +1,29 @@
 #include "ladder/state.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 namespace gradus::ladder {
+
+namespace {
+
+constexpr std::size_t kErrorShown = 1000;  // bytes
+
+}  // namespace
+
+void LevelState::note_error(std::string_view error) {
+  std::size_t end = std::min(error.size(), kErrorShown);
+  while (end < error.size() && end > 0 && (error[end] & 0xC0) == 0x80) --end;  // within a character
+  last_error = error.substr(0, end);
+  if (end < error.size()) last_error += "…";
+  std::ranges::replace_if(
+      last_error, [](char c) { return c >= 0 && c < ' '; }, ' ');
+}
+
+std::string LevelState::error_text() const {
+  return last_error.empty() ? "" : ", last error: " + last_error;
+}
 
 const char* to_string(Condition condition) {
   switch (condition) {

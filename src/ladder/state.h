@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -63,6 +64,10 @@ struct LevelState {
     forget_failures();
   }
   void forget_failures() { failures_in_row = bad_probes_in_row = 0; }
+  /// Keeps one line of it.
+  void note_error(std::string_view error);
+  /// `, last error: …` after the numbers of its failures, or "".
+  std::string error_text() const;
 
   int number;
   Duration target;
@@ -82,6 +87,7 @@ struct LevelState {
   std::uint32_t bad_probes_in_row =
       0;                       // … and of probes while it was current, which count with them
   bool last_probe_ok = false;  // warming up counts as one
+  std::string last_error;      // since it was last loaded, of a request or probe; for people
   std::optional<Duration> predicted_p99;
 
   std::uint64_t served =

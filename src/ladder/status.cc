@@ -11,9 +11,10 @@ bool better_than_current(const State& state, std::size_t index) {
 
 LevelStatus status_of(const State& state, std::size_t index, TimePoint at) {
   const LevelState& level = state.levels[index];
+  const bool failing = level.ready() && !level.breaker.closed();
   LevelStatus status{.level = level.number,
                      .condition = level.condition,
-                     .reason = level.reason,
+                     .reason = failing ? level.last_error : level.reason,
                      .breaker = level.breaker.state(at),
                      .next_trial = {},
                      .target_p99 = level.target,

@@ -28,7 +28,7 @@ bool wants_probe(const State& state, int level, TimePoint at);
 struct LevelStatus {
   int level;
   Condition condition;
-  std::string reason;  // why it is not ready
+  std::string reason;  // why it is not ready, or its last error while its breaker is not closed
   BreakerState breaker;
   std::optional<TimePoint> next_trial;  // of an open breaker
   Duration target_p99;

@@ -83,6 +83,7 @@ Move step(State& state, const Ready& event) {
   level.arrived = true;
   level.last_probe_ok = true;
   level.good_at = state.now;
+  level.last_error.clear();
   level.clear_record();
   level.warmth.forget();
   level.counts_from = state.now;
@@ -166,6 +167,7 @@ Move step(State& state, const Outcome& event) {
     if (is_canary) state.canary->answered(steady && event.queue + event.run > level.target);
   } else {
     ++level.failures_in_row;
+    level.note_error(event.error);
     fail_once_more(level, state);
     if (is_canary) {
       state.canary->failed();
@@ -199,6 +201,7 @@ Move step(State& state, const Probe& event) {
     if (state.canary && state.canary->level() == index) state.canary->probe_succeeded();
   } else {
     level.hold.break_off();
+    level.note_error(event.error);
     if (state.current == index) {
       ++level.bad_probes_in_row;
       fail_once_more(level, state);

@@ -2,6 +2,7 @@
 // ONNX Runtime runs in this process or elsewhere.
 #pragma once
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,8 +23,32 @@ struct TensorSpec {
 };
 
 struct Signature {
-  std::vector<TensorSpec> inputs;   // in the model's order, without initializers
-  std::vector<TensorSpec> outputs;  // in the model's order
+  std::vector<TensorSpec> inputs;           // in the model's order, without initializers
+  std::vector<TensorSpec> outputs;          // in the model's order
+  std::vector<TensorSpec> optional_inputs;  // LoadSpec::overridable, in the model's order
+
+  /// What a run may be given: first what it must.
+  std::vector<TensorSpec> all_inputs() const {
+    std::vector<TensorSpec> all = inputs;
+    all.insert(all.end(), optional_inputs.begin(), optional_inputs.end());
+    return all;
+  }
+};
+
+/// What a run is given; borrowed.
+struct RunInputs {
+  template <std::convertible_to<std::span<const TensorView>> Views>
+  RunInputs(const Views& all, std::span<const std::size_t> indices = {})
+      : views(all), optional(indices) {}
+
+  /// What the signature says of views[i].
+  const TensorSpec& spec(const Signature& signature, std::size_t i) const {
+    const std::size_t must = signature.inputs.size();
+    return i < must ? signature.inputs[i] : signature.optional_inputs[optional[i - must]];
+  }
+
+  std::span<const TensorView> views;      // one for each of Signature::inputs, in order, then …
+  std::span<const std::size_t> optional;  // … for these of Signature::optional_inputs, ascending
 };
 
 /// Graph nodes that each provider got, as ONNX Runtime placed them.
@@ -42,7 +67,7 @@ struct Backend {
   virtual const std::vector<Placement>& placement() const = 0;
 
   /// Runs once and blocks. Any thread, concurrently with itself; the caller bounds how many.
-  /// @param inputs one for each input of the signature, in its order; row-major, borrowed
+  /// @param inputs row-major; of an optional one that is left out the file's value is used
   /// @param outputs indices into signature().outputs, in the order wanted; at least one
   /// @param stop borrowed; null: nobody ends it. Where a run cannot be ended it has no effect
   /// @return tensors in the order of `outputs`, in the runtime's own memory;
@@ -53,11 +78,10 @@ struct Backend {
   ///   kWorkerLost: as kUnavailable, and perhaps for what these inputs did to a worker process;
   ///   kCancelled: `stop` was asked for, and the run could be ended;
   ///   kInternal: anything else that went wrong while running
-  virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  virtual Result<std::vector<Tensor>> run(const RunInputs& inputs,
                                           std::span<const std::size_t> outputs, Stop* stop) = 0;
   /// The same of a run that nobody ends.
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs) {
+  Result<std::vector<Tensor>> run(const RunInputs& inputs, std::span<const std::size_t> outputs) {
     return run(inputs, outputs, nullptr);
   }
 };

@@ -19,6 +19,8 @@ struct LoadSpec {
   int inter_op_threads = 0;         // in mode kParallel, 0..256; 0: usable CPUs
   bool allow_software_gpu = false;  // a Vulkan device of type CPU counts as a GPU
   config::CheckOutputs check_outputs = config::CheckOutputs::kNone;
+  // Initializers with these names that the file lets a run replace become optional inputs.
+  std::vector<std::string> overridable{};
 };
 
 struct ProviderFailure {

@@ -277,7 +277,7 @@ bool Catalog::conclude(const std::string& name, Entry& entry, After& after) {
     leave(entry, number, version.coming, after);
     at = entry.versions.erase(at);
   }
-  tell_all(entry.under_way, failures.empty() ? Result<void>() : fail(Code::kUnavailable, failures),
+  tell_all(entry.under_way, failures.empty() ? Result<void>() : fail(Code::kInvalid, failures),
            after.tell);
   return true;
 }
@@ -292,14 +292,12 @@ void Catalog::leave(Entry& entry, std::uint64_t number, std::shared_ptr<Model>& 
   after.let_go.push_back(std::exchange(model, nullptr));
 }
 
-Result<void> Catalog::unload(const std::string& name) {
+void Catalog::unload(const std::string& name) {
   After after;
   {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(name);
-    if (found == entries_.end() || !found->second.loaded) {
-      return fail(Code::kNotFound, "unknown model '" + name + "': it is not loaded");
-    }
+    if (found == entries_.end() || !found->second.loaded) return;
     Entry& entry = found->second;
     const auto unloaded = fail(Code::kUnavailable, "model '" + name + "' was unloaded");
     tell_all(entry.under_way, unloaded, after.tell);
@@ -316,7 +314,6 @@ Result<void> Catalog::unload(const std::string& name) {
     publish();
   }
   finish(after);
-  return {};
 }
 
 void Catalog::answer_loads() {

@@ -46,10 +46,11 @@ class Catalog {
   /// Makes what is served be what the folder says; what has the same stamp stays as it is. One at a
   /// time of a model; of those that wait only the latest is done, and answers for all of them.
   /// @param done not empty; when all its versions are up or have failed. kInvalid: by what the
-  ///   folder says none can be loaded; kUnavailable: one could not be, and why
+  ///   folder says none can be loaded, or one could not be, and why; kUnavailable: it was unloaded
+  ///   meanwhile
   void load(ModelFolder folder, Managed done);
-  /// @return kNotFound: nothing of that name is loaded, or being loaded
-  Result<void> unload(const std::string& name);
+  /// Nothing happens when nothing of that name is loaded, or being loaded.
+  void unload(const std::string& name);
   /// A level of the model came up or failed.
   void settle(const std::shared_ptr<Model>& model);
   /// Something may have changed with those that are served since a version came: looks again

@@ -52,6 +52,30 @@ std::string no_batch(const config::Declared& declared, const char* kind,
   return "";
 }
 
+/// Why an input may not be declared optional, or must be; "": none is wrong.
+std::string wrongly_optional(const config::Declared& declared,
+                             const runtime::Signature& signature) {
+  const auto has = [](const std::vector<runtime::TensorSpec>& specs, const std::string& name) {
+    return std::ranges::find(specs, name, &runtime::TensorSpec::name) != specs.end();
+  };
+  for (const config::DeclaredTensor& tensor : declared.inputs) {
+    const std::string who = "input '" + tensor.name + "' is ";
+    const bool is_initializer = has(signature.optional_inputs, tensor.name);
+    if (!tensor.optional && is_initializer) {
+      return who + "an initializer of the model, so that requests may leave it out: it must be " +
+             "declared with optional: true";
+    }
+    if (!tensor.optional || is_initializer) continue;
+    if (has(signature.inputs, tensor.name)) {
+      return who + "declared optional, but the model has no value for it: requests must send it";
+    }
+    return who + "declared optional, but the model's inputs are " + names_of(signature.inputs) +
+           ", and no initializer of that name may be overridden (it must be listed among the "
+           "graph's inputs, in a file of ONNX IR version 4 or later)";
+  }
+  return "";
+}
+
 std::string contradicted(const config::Declared& declared, const char* kind,
                          const std::vector<config::DeclaredTensor>& tensors,
                          const std::vector<runtime::TensorSpec>& specs) {
@@ -59,7 +83,6 @@ std::string contradicted(const config::Declared& declared, const char* kind,
     const std::string who = std::string(kind) + " '" + tensor.name + "' ";
     const auto spec = std::ranges::find(specs, tensor.name, &runtime::TensorSpec::name);
     if (spec == specs.end()) {
-      if (tensor.optional) continue;  // an initializer
       return who + "is declared, but the model's " + kind + "s are " + names_of(specs);
     }
     if (!tensor.datatype.empty() && tensor.datatype != dtype_name(spec->dtype)) {
@@ -89,9 +112,11 @@ void show(const config::Declared& declared, const std::vector<config::DeclaredTe
 }  // namespace
 
 std::string contradiction(const config::Declared& declared, const runtime::Signature& signature) {
-  std::string why = no_batch(declared, "input", signature.inputs);
+  const std::vector<runtime::TensorSpec> inputs = signature.all_inputs();
+  std::string why = wrongly_optional(declared, signature);
+  if (why.empty()) why = no_batch(declared, "input", inputs);
   if (why.empty()) why = no_batch(declared, "output", signature.outputs);
-  if (why.empty()) why = contradicted(declared, "input", declared.inputs, signature.inputs);
+  if (why.empty()) why = contradicted(declared, "input", declared.inputs, inputs);
   if (why.empty()) why = contradicted(declared, "output", declared.outputs, signature.outputs);
   return why;
 }
@@ -100,6 +125,7 @@ runtime::Signature shown_signature(const config::Declared& declared,
                                    const runtime::Signature& signature) {
   runtime::Signature shown = signature;
   show(declared, declared.inputs, shown.inputs);
+  show(declared, declared.inputs, shown.optional_inputs);
   show(declared, declared.outputs, shown.outputs);
   return shown;
 }
@@ -109,7 +135,7 @@ bool is_batched(const config::Declared& declared, const runtime::Signature& show
   const auto has_batch = [](const runtime::TensorSpec& spec) {
     return !spec.shape.empty() && spec.shape[0] < 0;
   };
-  return !shown.inputs.empty() && std::ranges::all_of(shown.inputs, has_batch) &&
+  return !shown.inputs.empty() && std::ranges::all_of(shown.all_inputs(), has_batch) &&
          std::ranges::all_of(shown.outputs, has_batch);
 }
 

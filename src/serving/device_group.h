@@ -1,9 +1,13 @@
 // One level on several devices as one Backend: each run goes to a living device that has the fewest
 // under way. A device that is lost takes its share of the lane's runs with it, and nothing else:
 // what meets it before its loss is known goes on to another. One that comes later brings its share.
+// What fails on one device, by no fault of the request's, is run again on another; one that has
+// failed several times what another one could do is left alone, as if lost, until a run of a probe
+// succeeds on it or it has a fresh worker.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,9 +33,17 @@ class DeviceGroup final : public runtime::Backend {
     /// How many have it and live afterwards. Any thread.
     std::size_t set_living(std::size_t device, bool living);
     std::size_t living() const;
+    /// Those of them that are not left alone.
+    std::size_t serving() const;
     std::size_t devices() const;
     /// The first device from `from` on that the level could not be loaded on, so far.
     std::optional<std::size_t> lacking(std::size_t from = 0) const;
+    struct Failing {
+      std::size_t device;
+      std::string error;  // its last one
+    };
+    /// The living devices that are left alone.
+    std::vector<Failing> failing() const;
 
     /// From now on the lane runs as many at once as the devices that live may; where none does, as
     /// many as one, so that what waits is sent elsewhere.
@@ -46,14 +58,27 @@ class DeviceGroup final : public runtime::Backend {
       bool has_level = true;
       bool living = true;
       int running = 0;
+      int outdone = 0;    // failures in a row of which another device made up for each
+      std::string error;  // of the last of them
+
+      bool runs() const { return has_level && living; }
+      bool fails() const;
     };
 
     std::size_t set(std::size_t device, bool Seat::*what, bool value);
     std::size_t count() const REQUIRES(mutex_);
-    std::uint32_t runs_of(std::size_t living) const;
-    /// A living device for a run; nothing: none is left.
+    std::size_t count_serving() const REQUIRES(mutex_);
+    std::uint32_t allowed() const REQUIRES(mutex_);
+    /// A living device for a run, one that is left alone only where there is no other; nothing:
+    /// none is left.
     std::optional<std::size_t> take(const std::vector<bool>& except);
     void give_back(std::size_t device);
+    /// Another device did what it failed to. @return from now on it is left alone
+    bool outdo(std::size_t device, std::string error);
+    /// A run succeeded on it. @return it is left alone no more
+    bool prove(std::size_t device);
+    /// @return the lane, which must end outside the lock
+    std::shared_ptr<Lane> update_lane() REQUIRES(mutex_);
 
     const int runs_each_;
     mutable Mutex mutex_;
@@ -63,10 +88,14 @@ class DeviceGroup final : public runtime::Backend {
     std::vector<Seat> seats_ GUARDED_BY(mutex_);
   };
 
+  /// Hears of a device that is left alone from now on, and why; without a reason: no more.
+  using Told = std::function<void(std::size_t device, const std::string& why)>;
+
   /// @param members one for each device of the roster, null where the level could not be loaded; at
   /// least one is not; all of one signature
+  /// @param told from any thread, without a lock held; may be empty
   DeviceGroup(std::shared_ptr<Roster> roster,
-              std::vector<std::unique_ptr<runtime::Backend>> members);
+              std::vector<std::unique_ptr<runtime::Backend>> members, Told told = {});
 
   const runtime::Signature& signature() const override { return first_.signature(); }
   const std::vector<runtime::Placement>& placement() const override { return first_.placement(); }
@@ -76,17 +105,23 @@ class DeviceGroup final : public runtime::Backend {
   /// @param member of the others' signature
   /// @return as Roster::set_living()
   std::size_t join(std::size_t device, std::unique_ptr<runtime::Backend> member);
+  /// Runs once on each device that is left alone, if any is.
+  void try_failing(const runtime::RunInputs& inputs, std::span<const std::size_t> outputs);
   using Backend::run;
-  /// As Backend::run; waits while every living device has all the runs that it may, which the lane
-  /// sees to but for the moment of a loss. kNotFound also: no device lives.
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  /// As Backend::run, where it fails with kUnavailable once on each device before that is said,
+  /// want of memory apart; waits while every living device has all the runs that it may, which the
+  /// lane sees to but for the moment of a loss. kNotFound also: no device lives.
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override;
 
  private:
+  void prove(std::size_t device);
+
   const std::shared_ptr<Roster> roster_;
   std::vector<std::unique_ptr<runtime::Backend>> members_;  // each written before its device has it
   const runtime::Backend& first_;
+  const Told told_;
 };
 
 }  // namespace gradus::serving

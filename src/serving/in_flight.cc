@@ -182,7 +182,10 @@ bool InFlight::bind(Attempt& attempt, LevelSlot& slot, std::size_t place) {
   attempt.bound_ = std::move(*bound);
   const BoundRequest& what = attempt.bound_;
   batch::Fit fit;
-  if (level.padding) fit = batch::fit(*level.padding, what.inputs, what.outputs);
+  // That an optional input's first dimension is the batch's only the config can say.
+  if (level.padding && (what.optional.empty() || model_->config.declared.has_batch())) {
+    fit = batch::fit(*level.padding, what.inputs, what.outputs, what.optional);
+  }
   attempt.samples = fit.samples;
   attempt.length = fit.length;
   attempt.shape = shape_of(fit, what.inputs);

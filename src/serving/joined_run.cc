@@ -64,10 +64,12 @@ class Joiner {
 Result<std::vector<Tensor>> join_inputs(const LevelRuntime& level, const batch::Padding& padding,
                                         std::span<const Part> parts) {
   Joiner joiner;
-  for (std::size_t i = 0; i < level.signature().inputs.size(); ++i) {
+  const runtime::RunInputs& first = parts.front().inputs;
+  for (std::size_t i = 0; i < first.views.size(); ++i) {
     std::vector<const TensorView*> views;
-    for (const Part& part : parts) views.push_back(&part.inputs[i]);
-    auto added = joiner.add(level.signature().inputs[i].name, std::move(views), padding.pad(i));
+    for (const Part& part : parts) views.push_back(&part.inputs.views[i]);
+    const std::string& name = first.spec(level.signature(), i).name;
+    auto added = joiner.add(name, std::move(views), padding.pad(i));
     if (!added) return tl::unexpected(added.error());
   }
   return joiner.join(*level.memory);
@@ -96,20 +98,21 @@ Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::
                                         std::span<const std::size_t> wanted, runtime::Stop* stop) {
   const auto inputs = join_inputs(level, padding, parts);
   if (!inputs) return tl::unexpected(inputs.error());
-  const auto outputs = level.run(runtime::views_of(*inputs), wanted, stop);
+  const std::vector<TensorView> views = runtime::views_of(*inputs);
+  const auto outputs = level.run({views, parts.front().inputs.optional}, wanted, stop);
   if (!outputs) return tl::unexpected(outputs.error());
   return split_outputs(level, padding, parts, wanted, *outputs);
 }
 
-Result<Outputs> run_in_parts(const LevelRuntime& level, std::span<const TensorView> inputs,
+Result<Outputs> run_in_parts(const LevelRuntime& level, const runtime::RunInputs& inputs,
                              std::uint32_t samples, std::uint32_t max_size,
                              std::span<const std::size_t> wanted, runtime::Stop* stop) {
   std::vector<Outputs> parts;
   for (const batch::Rows& rows : batch::split_rows(samples, max_size)) {
     if (stop != nullptr && stop->requested()) return fail(Code::kCancelled, "the run was ended");
     std::vector<TensorView> views;
-    for (const TensorView& input : inputs) views.push_back(batch::view_rows(input, rows));
-    auto outputs = level.run(views, wanted, stop);
+    for (const TensorView& input : inputs.views) views.push_back(batch::view_rows(input, rows));
+    auto outputs = level.run({views, inputs.optional}, wanted, stop);
     if (!outputs) return outputs;
     parts.push_back(std::move(*outputs));
   }

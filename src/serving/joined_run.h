@@ -14,11 +14,11 @@ namespace gradus::serving {
 
 /// One request of a joined run.
 struct Part {
-  std::span<const TensorView> inputs;  // one for each of the level's
+  runtime::RunInputs inputs;
   batch::Share share;
 };
 
-/// The level's inputs, each joined of all parts.
+/// Each input of the parts, joined of them all.
 /// @param parts at least one, of one batch::Fit::group
 /// @return kUnavailable: no memory for them
 Result<std::vector<Tensor>> join_inputs(const LevelRuntime& level, const batch::Padding& padding,
@@ -46,7 +46,7 @@ Result<std::vector<std::vector<Tensor>>> run_joined(const LevelRuntime& level,
 
 /// One request in parts of at most `max_size` samples, one run after the other.
 Result<std::vector<Tensor>> run_in_parts(const LevelRuntime& level,
-                                         std::span<const TensorView> inputs, std::uint32_t samples,
+                                         const runtime::RunInputs& inputs, std::uint32_t samples,
                                          std::uint32_t max_size,
                                          std::span<const std::size_t> wanted,
                                          runtime::Stop* stop = nullptr);

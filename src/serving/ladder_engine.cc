@@ -199,7 +199,7 @@ Ticket LadderEngine::infer(Request request, Done done) {
     return {};
   }
   const auto refuse = [&](Code code, std::string why) {
-    (*model)->metrics.failed(code);
+    (*model)->metrics.failed(code, clock_.now() - request.arrival);
     done(fail(code, std::move(why)));
     return Ticket();
   };
@@ -214,13 +214,11 @@ Ticket LadderEngine::infer(Request request, Done done) {
     request.priority = 0;
   } else {
     const std::uint32_t levels = (*model)->config.priority_levels;
-    if (request.priority == 0) request.priority = (*model)->config.default_priority;
-    request.tier = config::tier_of_priority(request.priority, levels);
-    if (!request.tier) {
-      return refuse(Code::kInvalid, "priority = " + std::to_string(request.priority) + ": model '" +
-                                        request.model + "' has " + std::to_string(levels) +
-                                        " priority levels");
+    // As Triton: one that is beyond the model's is as good as none.
+    if (request.priority == 0 || (levels > 0 && request.priority > levels)) {
+      request.priority = (*model)->config.default_priority;
     }
+    request.tier = config::tier_of_priority(request.priority, levels);
     if (levels == 0) request.priority = std::min(request.priority, config::kLastPriority);
   }
   (*model)->arrivals.note();

@@ -21,12 +21,21 @@ using Roster = DeviceGroup::Roster;
 void tell_people(const Model& model, const LevelSlot& slot, const Roster& roster,
                  const std::string& why) {
   log::warning("model '" + model.name + "' runs level " + std::to_string(slot.config.level) +
-               " on " + std::to_string(roster.living()) + " of " +
+               " on " + std::to_string(roster.serving()) + " of " +
                std::to_string(roster.devices()) + " devices: " + why);
 }
 
 std::string device_text(const LevelSlot& slot, std::size_t device) {
   return "device " + std::to_string(slot.config.device_ids[device]);
+}
+
+std::string failing_text(const LevelSlot& slot, std::size_t device, const std::string& why) {
+  return device_text(slot, device) + " fails, and is left alone: " + why;
+}
+
+DeviceGroup* group_of(const LevelSlot& slot) {
+  const LevelRuntime* const level = slot.runtime();
+  return level == nullptr ? nullptr : dynamic_cast<DeviceGroup*>(level->backend.get());
 }
 
 // Of so many devices that run the level one has just come, or come back.
@@ -72,9 +81,13 @@ Result<runtime::Loaded> load_on(std::size_t device, const std::shared_ptr<Model>
                          .inter_op_threads = level.inter_op_threads,
                          .allow_software_gpu = level.allow_software_gpu,
                          .check_outputs = level.check_outputs};
+  for (const config::DeclaredTensor& input : model->config.declared.inputs) {
+    spec.overridable.push_back(input.name);
+  }
   if (!level.device_ids.empty()) spec.device_ids = {level.device_ids[device]};
   return with.workers != nullptr && config::is_isolated(level)
-             ? with.workers->load(Workers::devices_of(level)[device], spec, level.target_p99,
+             ? with.workers->load(Workers::devices_of(level)[device],
+                                  Workers::name_of(*model, level), spec, level.target_p99,
                                   hooks_of(model, slot, roster, device))
              : with.load(spec);
 }
@@ -116,13 +129,26 @@ Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, Lev
     }
   }
   if (!all) return fail(Code::kUnavailable, failures);
-  all->backend = std::make_unique<DeviceGroup>(roster, std::move(members));
+  const auto told = [weak = std::weak_ptr(model), &slot, &roster = *roster](
+                        std::size_t device, const std::string& why) {
+    const std::shared_ptr<Model> living = weak.lock();
+    if (living == nullptr) return;
+    tell_people(*living, slot, roster,
+                why.empty() ? device_text(slot, device) + " answers again"
+                            : failing_text(slot, device, why));
+  };
+  all->backend = std::make_unique<DeviceGroup>(roster, std::move(members), told);
   if (!failures.empty()) tell_people(*model, slot, *roster, failures);
   return all;
 }
 
+void blame(const Model& model, const LevelSlot& slot, const Error& error, const Loading& with) {
+  if (with.workers == nullptr || error.code != Code::kWorkerLost) return;
+  with.workers->suspect(Workers::name_of(model, slot.config));
+}
+
 bool lacks_devices(const LevelSlot& slot) {
-  const auto* const group = dynamic_cast<const DeviceGroup*>(slot.runtime()->backend.get());
+  const DeviceGroup* const group = group_of(slot);
   return group != nullptr && group->roster()->lacking();
 }
 
@@ -138,6 +164,7 @@ bool join_devices(const std::shared_ptr<Model>& model, LevelSlot& slot, const Lo
                                : Result<void>(tl::unexpected(loaded.error()));
     if (!proven) {
       const std::string& why = proven.error().message;
+      blame(*model, slot, proven.error(), with);
       if (!runtime::is_configuration(proven.error())) {
         may_come = true;
       } else {
@@ -150,6 +177,22 @@ bool join_devices(const std::shared_ptr<Model>& model, LevelSlot& slot, const Lo
     tell_gain(*model, slot, *roster, living, device_text(slot, *device) + " has come");
   }
   return may_come;
+}
+
+std::string failing_devices(const LevelSlot& slot) {
+  std::string text;
+  const DeviceGroup* const group = group_of(slot);
+  if (group == nullptr) return text;
+  for (const Roster::Failing& failing : group->roster()->failing()) {
+    text += (text.empty() ? "" : "; ") + failing_text(slot, failing.device, failing.error);
+  }
+  return text;
+}
+
+void try_failing_devices(const LevelSlot& slot) {
+  const LevelRuntime& level = *slot.runtime();
+  if (auto* const group = group_of(slot))
+    group->try_failing(level.sample_views, level.all_outputs());
 }
 
 void follow_devices(runtime::Backend& backend, const std::shared_ptr<Lane>& lane) {

@@ -1,5 +1,8 @@
 // A level's sessions, one on each of its devices, in this process or in the devices' workers.
 #pragma once
+#include <memory>
+#include <string>
+
 #include "base/result.h"
 #include "runtime/load.h"
 #include "serving/level_loader.h"
@@ -17,6 +20,10 @@ inline constexpr const char* kNotAgain = "; not tried again before the model is 
 Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, LevelSlot& slot,
                                         const Loading& with);
 
+/// Of a level that could not be brought up: where a worker was lost meanwhile, the next try meets
+/// one of the level's own.
+void blame(const Model& model, const LevelSlot& slot, const Error& error, const Loading& with);
+
 /// Of a level that is up: there are devices on which it could not be loaded. Any thread.
 bool lacks_devices(const LevelSlot& slot);
 
@@ -24,6 +31,13 @@ bool lacks_devices(const LevelSlot& slot);
 /// those that serve; people are told. One thread at a time for a level.
 /// @return a later try may do what this one could not
 bool join_devices(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with);
+
+/// `device 1 fails, and is left alone: …`, of each device that gets no requests for that reason;
+/// "": there is none, or the level is not loaded. Any thread.
+std::string failing_devices(const LevelSlot& slot);
+
+/// A probe of each of them, of a level that is up: where one succeeds, requests go there again.
+void try_failing_devices(const LevelSlot& slot);
 
 /// Of a level on several devices: its lane, which is its alone, runs as many at once as those that
 /// live may.

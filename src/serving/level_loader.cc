@@ -65,8 +65,12 @@ Result<void> warm_up(Model& model, LevelRuntime& level, std::size_t device_count
     level.sample_views = runtime::views_of(level.sample);
     return level.run_sample();
   };
-  const bool fits =
-      model.sample_size > 0 && take(runtime::sample_inputs(level.signature(), model.sample_size));
+  bool fits = false;
+  if (model.sample_size > 0) {
+    const auto run = take(runtime::sample_inputs(level.signature(), model.sample_size));
+    if (!run && run.error().code == Code::kWorkerLost) return tl::unexpected(run.error());
+    fits = run.has_value();
+  }
   if (!fits) {
     auto sample = runtime::find_sample(*level.backend);
     if (!sample) return tl::unexpected(sample.error());
@@ -82,6 +86,11 @@ Result<void> warm_up(Model& model, LevelRuntime& level, std::size_t device_count
   return {};
 }
 
+void tell(const Model& model, const LevelSlot& slot, const std::string& note) {
+  log::info("model '" + model.name + "' level " + std::to_string(slot.config.level) + " '" +
+            slot.config.name + "': " + note);
+}
+
 // Only where it can pay: on a GPU each new size is compiled, which takes long.
 void join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& level)
     REQUIRES(model.arrival) {
@@ -89,8 +98,7 @@ void join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& leve
   Joining joining = learn_joining(level, model.config.pad, model.sample_size);
   level.padding = std::move(joining.padding);
   if (slot.config.max_batch_size == 1 || joining.note.empty()) return;
-  log::info("model '" + model.name + "' level " + std::to_string(slot.config.level) + " '" +
-            slot.config.name + "': " + joining.note);
+  tell(model, slot, joining.note);
 }
 
 // One batch of a level's sample, again and again.
@@ -185,6 +193,11 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
   if (level.padding) fit = batch::fit(*level.padding, level.sample_views, level.all_outputs());
   level.sample_kind = size_of(fit, level.sample_views);
   warm_queue(model, slot, level, with.clock);
+  if (level.padding && config.max_batch_size > 1 && queue.load().batch_size == 1) {
+    tell(model, slot,
+         "requests are not joined: in trial runs batches save less than a tenth of the time; to "
+         "join all the same set join: always");
+  }
 }
 
 // The best level that is loaded says what the model is; whoever disagrees with it is no level of
@@ -317,6 +330,7 @@ Result<void> bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot, con
 bool tell_failure(Model& model, const LevelSlot& slot, const Error& error, const Loading& with) {
   const bool in_worker = with.workers != nullptr && config::is_isolated(slot.config);
   const bool for_good = in_worker && runtime::is_configuration(error);
+  blame(model, slot, error, with);
   model.ladder.level_lost(slot.config.level, error.message + (for_good ? kNotAgain : ""));
   return !for_good;
 }

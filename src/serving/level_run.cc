@@ -42,12 +42,13 @@ Result<std::vector<Outputs>> run_together(const LevelRuntime& level, const Membe
   const std::vector<std::size_t>& wanted = members.front()->bound().outputs;
   std::vector<Part> parts;
   for (const auto& member : members) {
-    parts.push_back({member->bound().inputs, {member->samples, member->length}});
+    parts.push_back({member->bound().run_inputs(), {member->samples, member->length}});
   }
   const auto inputs = join_inputs(level, *level.padding, parts);
   if (!inputs) return tl::unexpected(inputs.error());
   told.joined = clock.now();
-  const auto outputs = level.run(runtime::views_of(*inputs), wanted, stop);
+  const std::vector<TensorView> views = runtime::views_of(*inputs);
+  const auto outputs = level.run({views, parts.front().inputs.optional}, wanted, stop);
   if (!outputs) return tl::unexpected(outputs.error());
   told.ran = clock.now();
   return split_outputs(level, *level.padding, parts, wanted, *outputs);
@@ -59,8 +60,8 @@ Result<std::vector<Outputs>> run_alone(const LevelSlot& slot, const LevelRuntime
   const std::uint32_t most = slot.config.max_batch_size;
   const std::uint32_t samples = members.front()->samples;
   auto outputs = level.padding && most > 1 && samples > most
-                     ? run_in_parts(level, first.inputs, samples, most, first.outputs, stop)
-                     : level.run(first.inputs, first.outputs, stop);
+                     ? run_in_parts(level, first.run_inputs(), samples, most, first.outputs, stop)
+                     : level.run(first.run_inputs(), first.outputs, stop);
   if (!outputs) return tl::unexpected(outputs.error());
   std::vector<Outputs> answers;
   answers.push_back(std::move(*outputs));
@@ -77,6 +78,7 @@ void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* err
     if (error->code == Code::kWorkerLost) slot.metrics.run_failed(error->code, took);
     return ended(std::nullopt);
   }
+  const std::string_view why = error != nullptr ? std::string_view(error->message) : "";
   // Of a run that was ended only this much is known: it took at least so long.
   const bool slow = took > model.config.policy.slow_factor * slot.config.target_p99;
   if (!stopped || slow) {
@@ -87,7 +89,8 @@ void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* err
                                       .run = took,
                                       .ok = error == nullptr || stopped,
                                       .bucket = run.size.shape ^ run.size.samples,
-                                      .stopped = stopped});
+                                      .stopped = stopped,
+                                      .error = why});
   }
   if (error == nullptr) slot.metrics.executed(run.size.samples, run.times());
   if (error != nullptr && !stopped) slot.metrics.run_failed(error->code, took);

@@ -33,8 +33,8 @@ struct LoadModel {
 };
 
 /// Called once, from any thread, when the load or unload has come to its end.
-/// kInvalid: not in this mode, or the folder, or what was asked for, makes no sense; kNotFound: no
-/// such model; kUnavailable: it could not be loaded, and what served before still serves.
+/// kInvalid: it could not be loaded, and what served before still serves, or what was asked for
+/// makes no sense; kNotFound: no such model to load; kUnavailable: not in this mode, or not now.
 using Managed = std::function<void(Result<void>)>;
 
 struct DurationSum {

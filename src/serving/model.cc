@@ -57,7 +57,7 @@ LevelSlot* Model::slot(int level) const {
   return found == levels.end() ? nullptr : found->get();
 }
 
-Result<std::vector<Tensor>> LevelRuntime::run(std::span<const TensorView> inputs,
+Result<std::vector<Tensor>> LevelRuntime::run(const runtime::RunInputs& inputs,
                                               std::span<const std::size_t> outputs,
                                               runtime::Stop* stop) const {
   auto tensors = backend->run(inputs, outputs, stop);
@@ -88,8 +88,11 @@ bool share_device(const config::LevelConfig& a, const config::LevelConfig& b) {
 }
 
 std::string difference(const runtime::Signature& better, const runtime::Signature& worse) {
-  const std::string inputs = difference(better.inputs, worse.inputs, "input");
-  return inputs.empty() ? difference(better.outputs, worse.outputs, "output") : inputs;
+  std::string what = difference(better.inputs, worse.inputs, "input");
+  if (what.empty()) {
+    what = difference(better.optional_inputs, worse.optional_inputs, "optional input");
+  }
+  return what.empty() ? difference(better.outputs, worse.outputs, "output") : what;
 }
 
 }  // namespace gradus::serving

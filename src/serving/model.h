@@ -40,7 +40,7 @@ struct LevelRuntime {
 
   const runtime::Signature& signature() const { return backend->signature(); }
   /// As Backend::run, and holds the outputs to the contract.
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop = nullptr) const;
   /// Indices of all outputs.

@@ -122,7 +122,7 @@ void ModelManager::work() {
 
 std::optional<Error> ModelManager::refusal() const {
   if (mode_ == config::ModelControl::kExplicit && repository_) return std::nullopt;
-  return Error{Code::kInvalid,
+  return Error{Code::kUnavailable,
                "models are loaded and unloaded by clients in explicit mode only: start the server "
                "with --model-control-mode=explicit (it runs with '" +
                    std::string(mode_text(mode_)) + "')"};
@@ -157,7 +157,10 @@ void ModelManager::read_and_load(const LoadModel& what, Managed done) {
 void ModelManager::unload(const std::string& model, Managed done) {
   if (const auto refused = refusal()) return done(tl::unexpected(*refused));
   // In the order in which clients said it, after what was loaded before.
-  auto job = [this, model, done] { done(catalog_.unload(model)); };
+  auto job = [this, model, done] {
+    catalog_.unload(model);
+    done({});
+  };
   push(std::move(job), done);
 }
 
@@ -171,7 +174,7 @@ bool ModelManager::look_at(const std::string& name, Seen& seen, std::optional<Mo
   if (folder) {
     catalog_.load(std::move(*folder), forget);
   } else {
-    forget(catalog_.unload(name));
+    catalog_.unload(name);
   }
   return true;
 }

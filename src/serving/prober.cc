@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/sample_inputs.h"
+#include "serving/level_devices.h"
 
 namespace gradus::serving {
 namespace {
@@ -21,11 +22,6 @@ Result<std::vector<Tensor>> run_like_requests(Model& model, const LevelRuntime& 
 }
 
 void probe(Model& model, LevelSlot& slot, const Clock& clock) {
-  struct Done {
-    LevelSlot& slot;
-    ~Done() { slot.probing = false; }
-  };
-  const Done whatever_happens{slot};
   const TimePoint begun = clock.now();
   const LevelRuntime& level = *slot.runtime();
   const bool canary = model.ladder.canary() == slot.config.level;
@@ -34,8 +30,23 @@ void probe(Model& model, LevelSlot& slot, const Clock& clock) {
   const bool ok = outputs.has_value();
   if (!ok && outputs.error().code == Code::kNotFound) return;  // its worker's loss is told already
   if (ok && !canary) level.queue->probed(level.sample_kind, ended - begun);
-  model.ladder.tell(
-      ladder::Probe{.level = slot.config.level, .at = ended, .run = ended - begun, .ok = ok});
+  model.ladder.tell(ladder::Probe{
+      .level = slot.config.level,
+      .at = ended,
+      .run = ended - begun,
+      .ok = ok,
+      .error = ok ? std::string_view() : outputs.error().message,
+  });
+}
+
+void probe_what_is_wanted(Model& model, LevelSlot& slot, bool level_too, const Clock& clock) {
+  struct Done {
+    LevelSlot& slot;
+    ~Done() { slot.probing = false; }
+  };
+  const Done whatever_happens{slot};
+  if (level_too) probe(model, slot, clock);
+  try_failing_devices(slot);
 }
 
 // What each level would make of the present load, were it to have all of it.
@@ -142,10 +153,13 @@ void Prober::probe_levels(const std::shared_ptr<Model>& model, std::vector<TimeP
     LevelSlot& slot = *model->levels[i];
     const TimePoint now = clock_.now();
     if (slot.runtime() == nullptr || slot.gone || slot.differs || now < next[i]) continue;
-    if (slot.probing || !model->ladder.wants_probe(slot.config.level)) continue;
+    const bool level_too = model->ladder.wants_probe(slot.config.level);
+    if (slot.probing || (!level_too && failing_devices(slot).empty())) continue;
     slot.probing = true;
     next[i] = now + model->config.policy.probe_every;
-    slot.runtime()->queue->probe([model, &slot, &clock = clock_] { probe(*model, slot, clock); });
+    slot.runtime()->queue->probe([model, &slot, level_too, &clock = clock_] {
+      probe_what_is_wanted(*model, slot, level_too, clock);
+    });
   }
 }
 

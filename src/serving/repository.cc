@@ -116,11 +116,7 @@ std::string known_versions(const std::map<std::uint64_t, fs::path>& versions) {
 
 std::vector<std::uint64_t> wanted(const config::VersionPolicy& policy,
                                   const std::map<std::uint64_t, fs::path>& versions) {
-  if (!policy.specific.empty()) {
-    std::vector<std::uint64_t> numbers = policy.specific;
-    std::ranges::sort(numbers);
-    return numbers;
-  }
+  if (!policy.specific.empty()) return {policy.specific.begin(), policy.specific.end()};
   std::vector<std::uint64_t> numbers;
   numbers.reserve(versions.size());
   for (const auto& [number, folder] : versions) numbers.push_back(number);

@@ -44,23 +44,26 @@ Result<void> check_input(const NamedView& input, const runtime::TensorSpec& spec
 }
 
 /// The batch of the first input, which all must have, and its bound.
-Result<void> check_batch(const std::vector<runtime::TensorSpec>& specs,
-                         const std::vector<TensorView>& inputs, const config::Declared& declared) {
+Result<void> check_batch(const runtime::Signature& signature, const BoundRequest& bound,
+                         const config::Declared& declared) {
+  const std::vector<TensorView>& inputs = bound.inputs;
   if (!declared.has_batch() || inputs.empty()) return {};
+  const auto who = [&](std::size_t i) {
+    return "input '" + bound.run_inputs().spec(signature, i).name + "' ";
+  };
   const auto no_dimensions = [](const TensorView& input) { return input.shape.empty(); };
   if (std::ranges::any_of(inputs, no_dimensions)) return {};  // no such level is served
   const std::int64_t batch = inputs[0].shape[0];
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::int64_t own = inputs[i].shape[0];
     if (own != batch) {
-      return fail(Code::kInvalid, "input '" + specs[i].name + "' has a batch of " +
-                                      std::to_string(own) + ", input '" + specs[0].name +
-                                      "' one of " + std::to_string(batch));
+      return fail(Code::kInvalid, who(i) + "has a batch of " + std::to_string(own) + ", " + who(0) +
+                                      "one of " + std::to_string(batch));
     }
   }
   if (batch <= static_cast<std::int64_t>(*declared.max_batch_size)) return {};
-  return fail(Code::kInvalid, "input '" + specs[0].name + "' has a batch of " +
-                                  std::to_string(batch) + ", max_batch_size is " +
+  return fail(Code::kInvalid, who(0) + "has a batch of " + std::to_string(batch) +
+                                  ", max_batch_size is " +
                                   std::to_string(*declared.max_batch_size));
 }
 
@@ -86,31 +89,42 @@ Result<TensorView> bind_input(const NamedView& input, const runtime::TensorSpec&
 Result<BoundRequest> bind_request(const Request& request, const runtime::Signature& signature,
                                   const config::Declared& declared) {
   for (const NamedView& input : request.inputs) {
-    const bool known = std::ranges::any_of(
-        signature.inputs, [&](const runtime::TensorSpec& spec) { return spec.name == input.name; });
-    if (!known) {
+    const auto is_it = [&](const runtime::TensorSpec& spec) { return spec.name == input.name; };
+    if (!std::ranges::any_of(signature.inputs, is_it) &&
+        !std::ranges::any_of(signature.optional_inputs, is_it)) {
       return fail(Code::kInvalid, "unknown input '" + input.name + "'; the model's inputs are " +
-                                      names_of(signature.inputs));
+                                      names_of(signature.all_inputs()));
     }
   }
   BoundRequest bound;
-  bound.inputs.reserve(signature.inputs.size());
-  for (const runtime::TensorSpec& spec : signature.inputs) {
+  bound.inputs.reserve(request.inputs.size());
+  const auto take = [&](const runtime::TensorSpec& spec) -> Result<bool> {
     const NamedView* found = nullptr;
     for (const NamedView& input : request.inputs) {
       if (input.name != spec.name) continue;
       if (found != nullptr) return fail(Code::kInvalid, "input '" + spec.name + "' is there twice");
       found = &input;
     }
-    if (found == nullptr) {
-      return fail(Code::kInvalid, "input '" + spec.name + "' is missing; the model's inputs are " +
-                                      names_of(signature.inputs));
-    }
+    if (found == nullptr) return false;
     auto view = bind_input(*found, spec, declared);
     if (!view) return tl::unexpected(view.error());
     bound.inputs.push_back(std::move(*view));
+    return true;
+  };
+  for (const runtime::TensorSpec& spec : signature.inputs) {
+    const auto taken = take(spec);
+    if (!taken) return tl::unexpected(taken.error());
+    if (!*taken) {
+      return fail(Code::kInvalid, "input '" + spec.name + "' is missing; the model's inputs are " +
+                                      names_of(signature.all_inputs()));
+    }
   }
-  if (const auto ok = check_batch(signature.inputs, bound.inputs, declared); !ok) {
+  for (std::size_t i = 0; i < signature.optional_inputs.size(); ++i) {
+    const auto taken = take(signature.optional_inputs[i]);
+    if (!taken) return tl::unexpected(taken.error());
+    if (*taken) bound.optional.push_back(i);
+  }
+  if (const auto ok = check_batch(signature, bound, declared); !ok) {
     return tl::unexpected(ok.error());
   }
 

@@ -5,6 +5,7 @@
 
 #include "base/json_text.h"
 #include "config/model_config.h"
+#include "serving/level_devices.h"
 #include "serving/manage.h"
 
 namespace gradus::serving {
@@ -65,9 +66,11 @@ std::string level_name(const config::LevelConfig& level) {
   return "level " + std::to_string(level.level) + " '" + level.name + "'";
 }
 
-// What people read about a level: the ladder's reason, or what the loader noted.
+// What people read about a level: the ladder's reason, its devices', or what the loader noted.
 std::string reason_of(const ladder::LevelStatus& status, const LevelSlot& slot) {
-  return status.reason.empty() ? slot.note() : status.reason;
+  if (!status.reason.empty()) return status.reason;
+  const std::string failing = failing_devices(slot);
+  return failing.empty() ? slot.note() : failing;
 }
 
 std::string missing_of(const Model& model, const ladder::Status& status) {
@@ -115,8 +118,9 @@ void write_pin(Json& json, const ladder::Status& status, TimePoint now) {
   json.close('}');
 }
 
-void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& status,
+void write_level(Json& json, const Model& model, const ladder::LevelStatus& status,
                  const Workers* workers) {
+  const LevelSlot& slot = *model.slot(status.level);
   const config::LevelConfig& config = slot.config;
   const LevelRuntime* const runtime = slot.runtime();
   json.open('{');
@@ -148,7 +152,8 @@ void write_level(Json& json, const LevelSlot& slot, const ladder::LevelStatus& s
   std::vector<worker::WorkerStatus> of_level;
   if (workers != nullptr && config::is_isolated(config)) {
     for (const std::string& device : Workers::devices_of(config)) {
-      if (auto worker = workers->of(device)) of_level.push_back(std::move(*worker));
+      auto worker = workers->of(device, Workers::name_of(model, config));
+      if (worker) of_level.push_back(std::move(*worker));
     }
   }
   json.key("worker");
@@ -211,7 +216,7 @@ std::string ladder_json(const Model& model, const Workers* workers) {
   json.key("last_canary").text(status.last_canary);
   json.key("levels").open('[');
   for (const ladder::LevelStatus& level : status.levels) {
-    write_level(json, *model.slot(level.level), level, workers);
+    write_level(json, model, level, workers);
   }
   json.close(']');
   json.key("transitions").open('[');

@@ -64,7 +64,7 @@ Result<void> run_sample(const LevelRuntime& level, const config::Declared& decla
   const auto bound = bind_request(request, level.signature(), declared);
   if (!bound) return tl::unexpected(bound.error());
   for (std::uint32_t i = 0; i < sample.runs; ++i) {
-    if (const auto run = level.run(bound->inputs, bound->outputs); !run) {
+    if (const auto run = level.run(bound->run_inputs(), bound->outputs); !run) {
       return tl::unexpected(run.error());
     }
   }

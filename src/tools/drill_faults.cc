@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace gradus::tools {
 namespace {
@@ -103,6 +102,16 @@ std::vector<DrillFault> make_faults() {
   };
 }
 
+// A server looks for the files before it loads them again: no worker ends for want of them.
+DrillFault fitted(DrillFault fault, const Reach& reach) {
+  if (fault.taken == Taken::kRestarts && !reach.orders) {
+    fault.meaning = "the model's files are gone and the worker gets SIGKILL";
+    fault.taken = Taken::kModel;
+    fault.classes = {"died"};
+  }
+  return fault;
+}
+
 std::string known_names() {
   std::string names;
   for (const DrillFault& fault : drill_faults()) {
@@ -144,9 +153,9 @@ Result<std::vector<DrillFault>> parse_drill_faults(std::string_view list, const 
   const std::span<const DrillFault> known = drill_faults();
   std::vector<DrillFault> chosen;
   if (list.empty()) {
-    std::ranges::copy_if(known, std::back_inserter(chosen), [&](const DrillFault& fault) {
-      return out_of_reach(fault, reach).empty();
-    });
+    for (const DrillFault& fault : known) {
+      if (out_of_reach(fault, reach).empty()) chosen.push_back(fitted(fault, reach));
+    }
     return chosen;
   }
   for (std::size_t begin = 0; begin <= list.size();) {
@@ -160,7 +169,7 @@ Result<std::vector<DrillFault>> parse_drill_faults(std::string_view list, const 
     if (const std::string why = out_of_reach(*found, reach); !why.empty()) {
       return fail(Code::kInvalid, "--fault: '" + name + "' " + why);
     }
-    chosen.push_back(*found);
+    chosen.push_back(fitted(*found, reach));
     begin = end + 1;
   }
   return chosen;

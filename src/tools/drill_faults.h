@@ -20,8 +20,9 @@ enum class Ending {
 /// What is taken from the worker's restarts, until the status has said so.
 enum class Taken {
   kNothing,
-  kLibrary,  // the provider's library is gone; one failed restart
-  kRestarts  // no worker can load the model; restarts fail up to the crash loop
+  kLibrary,   // the provider's library is gone; one failed restart
+  kModel,     // the model's files are gone; nothing is loaded in the worker that starts
+  kRestarts,  // no worker can load the model; restarts fail up to the crash loop
 };
 
 /// How soon another level has to answer, beyond one run of it.
@@ -62,7 +63,8 @@ struct Reach {
 
 std::span<const DrillFault> drill_faults();
 
-/// The faults of a list like `kill,hang`, in its order; for "" all within reach.
+/// The faults of a list like `kill,hang`, in its order; for "" all within reach. Out of reach of
+/// orders `norestart` is kModel.
 /// kInvalid: a name that there is not, with those there are; or a fault out of reach, and why.
 Result<std::vector<DrillFault>> parse_drill_faults(std::string_view list, const Reach& reach);
 

@@ -43,9 +43,10 @@ class OwnVenue final : public Venue {
         return {};
       case Taken::kLibrary:
         return scratch_.hide_library();
-      case Taken::kRestarts:
-        if (control_) return order_no_restart(*control_);
+      case Taken::kModel:
         return scratch_.hide_model();
+      case Taken::kRestarts:
+        return order_no_restart(*control_);
     }
     std::abort();
   }
@@ -56,8 +57,10 @@ class OwnVenue final : public Venue {
         return "";
       case Taken::kLibrary:
         return scratch_.link_to_library().string();
+      case Taken::kModel:
+        return scratch_.version_link().string();
       case Taken::kRestarts:
-        return control_ ? kNoRestart : scratch_.version_link().string();
+        return kNoRestart;
     }
     std::abort();
   }

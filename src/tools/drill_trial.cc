@@ -85,7 +85,8 @@ bool is_done(const DrillFault& fault, const Stage& stage, const LadderView& befo
   const auto now = fetch_ladder(stage.venue.port(), stage.model);
   if (!now) return false;
   if (fault.taken != Taken::kNothing) {
-    const bool said = now->fault_class == "start" && now->last_fault != before.last_fault &&
+    const bool said = now->fault_class == fault.classes.front() &&
+                      now->last_fault != before.last_fault &&
                       now->reason.find(stage.venue.taken_name(fault.taken)) != std::string::npos;
     return said && (fault.taken != Taken::kRestarts || now->worker_state == "crash_loop");
   }

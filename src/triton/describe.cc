@@ -35,8 +35,7 @@ std::uint32_t max_batch_size(const config::ModelConfig& config, const runtime::S
   return serving::is_batched(config.declared, shown) ? most_joined(config) : 0;
 }
 
-/// In the signature's order, what was said of each kept; what the model has no such tensor for
-/// last.
+/// In the signature's order, what was said of each kept.
 template <class Tensors>
 void complete(Tensors& tensors, const std::vector<runtime::TensorSpec>& specs, bool has_batch) {
   Tensors said;
@@ -46,14 +45,12 @@ void complete(Tensors& tensors, const std::vector<runtime::TensorSpec>& specs, b
     const auto same_name = [&](const auto& other) { return other.name() == spec.name; };
     if (const auto found = std::ranges::find_if(said, same_name); found != said.end()) {
       tensor = *found;
-      said.erase(found);
     }
     tensor.set_name(spec.name);
     tensor.set_data_type(data_type(spec.dtype));
     const auto dims = spec.shape.begin() + (has_batch ? 1 : 0);
     tensor.mutable_dims()->Assign(dims, spec.shape.end());
   }
-  tensors.MergeFrom(said);
 }
 
 void show_versions(const config::VersionPolicy& policy, inference::ModelVersionPolicy& out) {
@@ -148,7 +145,7 @@ Result<std::string> describe(const config::ModelConfig& config, const serving::M
   message.set_max_batch_size(static_cast<std::int32_t>(batch));
   message.set_default_model_filename(model_file(config, message.default_model_filename()));
   show_versions(config.version_policy, *message.mutable_version_policy());
-  complete(*message.mutable_input(), shown.inputs, batch > 0);
+  complete(*message.mutable_input(), shown.all_inputs(), batch > 0);
   complete(*message.mutable_output(), shown.outputs, batch > 0);
   const bool joins = batch > 0 && most_joined(config) > 1;
   if (joins) show_joining(config, *message.mutable_dynamic_batching());

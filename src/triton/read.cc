@@ -98,7 +98,7 @@ config::VersionPolicy read_versions(const inference::ModelVersionPolicy& policy,
         findings.refuse("version_policy.specific.versions",
                         std::to_string(version) + ": must be at least 1");
       } else {
-        versions.specific.push_back(static_cast<std::uint64_t>(version));
+        versions.specific.insert(static_cast<std::uint64_t>(version));
       }
     }
   } else {

@@ -31,19 +31,27 @@ std::span<const std::byte> hull(std::span<const TensorView> inputs) {
   return {first, last};
 }
 
+// As the worker lays them out (host.cc), whatever it says of where they lie.
+std::uint64_t end_of(const std::vector<Placed>& outputs) {
+  std::vector<std::uint64_t> sizes;
+  for (const Placed& output : outputs) sizes.push_back(output.bytes);
+  return layout(sizes).back();
+}
+
 }  // namespace
 
-Result<Channel::Run> Channel::begin(std::uint64_t session, std::span<const TensorView> inputs,
+Result<Channel::Run> Channel::begin(std::uint64_t session, const runtime::RunInputs& inputs,
                                     std::span<const std::size_t> outputs,
                                     std::uint64_t new_output) {
   Run run;
   run.request.session = session;
   run.request.outputs.assign(outputs.begin(), outputs.end());
-  run.request.inputs.reserve(inputs.size());
+  run.request.optional_inputs.assign(inputs.optional.begin(), inputs.optional.end());
+  run.request.inputs.reserve(inputs.views.size());
   copied_ = 0;
   ++runs_;
-  if (!in_pool(inputs, run)) {
-    if (auto copied = copy(inputs, run); !copied) return tl::unexpected(copied.error());
+  if (!in_pool(inputs.views, run)) {
+    if (auto copied = copy(inputs.views, run); !copied) return tl::unexpected(copied.error());
   }
   if (pool_ != nullptr) forget_blocks(run.request.dropped_blocks);
   output_ = take_output(new_output);
@@ -153,8 +161,10 @@ Result<Result<std::vector<Tensor>>> Channel::end(const Message& reply) {
   Reader reader(reply.body);
   const auto placed = get_run_reply(reader);
   if (!reader.at_end()) return fail(Code::kInternal, "its answer is unreadable");
+  if (placed && placed->size() != wanted_) return fail(Code::kInternal, "its answer lacks outputs");
   if (reply.fd) {
-    auto opened = Segment::open(reply.fd);
+    const std::size_t most = placed ? Segment::roomy(end_of(*placed)) : 0;
+    auto opened = Segment::open(reply.fd, Segment::Pages::kAll, most);
     if (!opened) return tl::unexpected(opened.error());
     output_.segment = std::move(*opened);
   }
@@ -164,7 +174,6 @@ Result<Result<std::vector<Tensor>>> Channel::end(const Message& reply) {
     hold_ = nullptr;
     return Result<std::vector<Tensor>>(tl::unexpected(placed.error()));
   }
-  if (placed->size() != wanted_) return fail(Code::kInternal, "its answer lacks outputs");
   const auto views =
       views_in(segment == nullptr ? std::span<const std::byte>() : segment->data(), *placed);
   if (!views) return tl::unexpected(views.error());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/backend.h"
 #include "tensor/tensor.h"
 #include "worker/run_wire.h"
 #include "worker/segment.h"
@@ -32,7 +33,7 @@ class Channel {
   /// aligned for its type, stay there, others are copied. Then the worker must be sent the run, or
   /// the channel closed. kUnavailable: no memory for a copy; nothing has changed.
   /// @param new_output number of the segment for outputs if none is free
-  Result<Run> begin(std::uint64_t session, std::span<const TensorView> inputs,
+  Result<Run> begin(std::uint64_t session, const runtime::RunInputs& inputs,
                     std::span<const std::size_t> outputs, std::uint64_t new_output);
 
   /// The reply to the run that was begun; tensors lie in shared memory, which each of them holds.

@@ -1,5 +1,6 @@
 #include "worker/host.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -70,6 +71,16 @@ class Sessions {
   mutable Mutex mutex_;
   std::map<std::uint64_t, Session> sessions_ GUARDED_BY(mutex_);
 };
+
+Result<std::vector<std::size_t>> indices(const std::vector<std::uint32_t>& sent,
+                                         const std::vector<runtime::TensorSpec>& of,
+                                         const char* kind) {
+  for (const std::uint32_t index : sent) {
+    if (index < of.size()) continue;
+    return fail(Code::kInternal, std::string("no ") + kind + " " + std::to_string(index));
+  }
+  return std::vector<std::size_t>(sent.begin(), sent.end());
+}
 
 // Answers the turns of one channel, on the thread that serve()s.
 class Turns {
@@ -189,14 +200,13 @@ class Turns {
                  request.inputs);
     if (!views) return tl::unexpected(views.error());
     if (cuda && input.segment != nullptr) pin(input, request.inputs);
-    std::vector<std::size_t> wanted;
-    for (const std::uint32_t index : request.outputs) {
-      if (index >= backend->signature().outputs.size()) {
-        return fail(Code::kInternal, "no output " + std::to_string(index));
-      }
-      wanted.push_back(index);
-    }
-    const auto tensors = backend->run(*views, wanted);
+    const runtime::Signature& signature = backend->signature();
+    const auto wanted = indices(request.outputs, signature.outputs, "output");
+    if (!wanted) return tl::unexpected(wanted.error());
+    const auto optional =
+        indices(request.optional_inputs, signature.optional_inputs, "optional input");
+    if (!optional) return tl::unexpected(optional.error());
+    const auto tensors = backend->run({*views, *optional}, *wanted);
     if (!tensors) return tl::unexpected(tensors.error());
     return hand_over(*tensors, request.output_segment, cuda, new_segment);
   }
@@ -260,8 +270,12 @@ void confine(pid_t server) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != server) leave(kFailed);  // it died before that took hold
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  const rlimit none{};
-  setrlimit(RLIMIT_CORE, &none);  // writing a core would hold back the news of a death
+  // Writing a core would hold back the news of a death. One byte is too little for a file; and it
+  // is the one limit at which the kernel also gives none to a program that core_pattern pipes it
+  // to: at 0 it does. PR_SET_DUMPABLE would hide from the server how it ends.
+  const rlimit none{.rlim_cur = 1, .rlim_max = 1};
+  setrlimit(RLIMIT_CORE, &none);
+  fcntl(kSocketFd, F_SETFD, FD_CLOEXEC);  // what a driver starts does not keep it open
   close_range(kSocketFd + 1, ~0U, 0);
   pthread_setname_np(pthread_self(), "gradus-worker");
 }

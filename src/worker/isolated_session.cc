@@ -28,7 +28,7 @@ class Handle final : public runtime::Backend {
     return session_->placement();
   }
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override {
     return session_->run(inputs, outputs, stop);
@@ -52,7 +52,8 @@ IsolatedSession::IsolatedSession(runtime::LoadSpec spec, Duration target, Loaded
 Result<void> IsolatedSession::move_to(std::shared_ptr<Worker> worker,
                                       const Worker::Session& session) {
   if (!same(session.facts.signature.inputs, facts_.signature.inputs) ||
-      !same(session.facts.signature.outputs, facts_.signature.outputs)) {
+      !same(session.facts.signature.outputs, facts_.signature.outputs) ||
+      !same(session.facts.signature.optional_inputs, facts_.signature.optional_inputs)) {
     return fail(Code::kUnavailable,
                 spec_.file.string() + " has other inputs or outputs than when it was first loaded");
   }
@@ -86,10 +87,12 @@ void IsolatedSession::unload() {
 
 // A worker is not told to stop: what it answers late is not waited for, and its next run comes
 // after.
-Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inputs,
+Result<std::vector<Tensor>> IsolatedSession::run(const runtime::RunInputs& inputs,
                                                  std::span<const std::size_t> outputs,
                                                  runtime::Stop*) {
-  const std::uint64_t shape = shape_bucket(inputs);
+  const std::uint64_t shape = shape_bucket(inputs.views);
+  std::uint64_t bytes = 0;
+  for (const TensorView& input : inputs.views) bytes += input.data.size();
   std::shared_ptr<Worker> worker;
   std::uint64_t session = 0;
   bool first = false;
@@ -101,11 +104,16 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
     session = session_;
     const ShapeTimes::Times times = times_.of(shape);
     first = times.runs == 0;
-    limit = first ? max_first_run(target_, slowest_first_run_) : max_run(target_, times.slowest);
+    limit = first ? first_runs_.limit(target_, shape, bytes) : max_run(target_, times);
   }
   const TimePoint begun = clock_.now();
   auto tensors = worker->run(session, inputs, outputs, limit);
+  const Duration took = clock_.now() - begun;
   if (!tensors) {
+    if (first && tensors.error().code == Code::kWorkerLost && took >= limit) {
+      const MutexLock lock(mutex_);
+      first_runs_.cut(shape, bytes, limit);
+    }
     if (judge(*worker, tensors.error())) tensors.error().code = Code::kWorkerLost;
     return tensors;
   }
@@ -115,11 +123,11 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
       return fail(Code::kWorkerLost, worker->loss()->text);
     }
   }
+  worker->note_run(true, begun + took);
   const MutexLock lock(mutex_);
   if (worker_ == worker) {
-    const Duration took = clock_.now() - begun;
     times_.add(shape, took);
-    if (first) slowest_first_run_ = std::max(took, slowest_first_run_.value_or(took));
+    if (first) first_runs_.ended(shape, bytes, took);
     out_of_memory_ = 0;
   }
   return tensors;
@@ -129,6 +137,8 @@ Result<std::vector<Tensor>> IsolatedSession::run(std::span<const TensorView> inp
 bool IsolatedSession::judge(Worker& worker, const Error& error) {
   if (error.code == Code::kNotFound) return false;
   const runtime::FaultClass fault = runtime::fault_class(error);
+  if (fault == runtime::FaultClass::kRequest) return false;
+  worker.note_run(false, clock_.now());
   if (fault == runtime::FaultClass::kSticky) {
     worker.lose(Loss::Cause::kSticky, "was replaced: " + error.message);
     return worker.loss()->text != error.message;  // else it was lost already

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,7 +36,7 @@ class IsolatedSession final : public runtime::Backend {
   /// ends the worker. Errors are judged by runtime::fault_class(); of a worker that was lost they
   /// are Loss::text, with kWorkerLost where this run may be why (Worker::run), as after a sticky
   /// fault.
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override;
 
@@ -53,8 +52,8 @@ class IsolatedSession final : public runtime::Backend {
   std::uint64_t session_ GUARDED_BY(mutex_) = 0;
   std::string reason_ GUARDED_BY(mutex_);  // while there is no worker
   ShapeTimes times_ GUARDED_BY(mutex_);    // of this worker: a fresh one compiles anew
-  std::optional<Duration> slowest_first_run_ GUARDED_BY(mutex_);  // in any worker
-  int out_of_memory_ GUARDED_BY(mutex_) = 0;                      // in a row
+  FirstRuns first_runs_ GUARDED_BY(mutex_);
+  int out_of_memory_ GUARDED_BY(mutex_) = 0;  // in a row
 };
 
 }  // namespace gradus::worker

@@ -113,10 +113,13 @@ std::optional<std::string> Process::death() {
   const MutexLock lock(mutex_);
   if (death_) return death_;
   siginfo_t info{};
-  if (waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) != 0) {
+  const auto id = static_cast<id_t>(pidfd_.get());
+  if (waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     death_ = std::string("is gone: ") + std::strerror(errno);
   } else if (info.si_pid != 0) {
     death_ = how_it_died(info.si_code == CLD_EXITED, info.si_status);
+    ::kill(-pid_, SIGKILL);  // what it started; before it is reaped no other can have that number
+    waitid(P_PIDFD, id, &info, WEXITED);
   }
   return death_;
 }

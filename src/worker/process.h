@@ -25,7 +25,8 @@ class Process {
 
   /// `executable arguments... PID`, PID being this process's, with `child_end` as descriptor 3 and
   /// no other descriptor but /dev/null as input and our standard error twice; in a process group of
-  /// its own, so that a terminal's signals are the server's matter.
+  /// its own, so that a terminal's signals are the server's matter, and that what it starts ends
+  /// with it.
   ///
   /// Call it from a thread that lives as long as the child should: the kernel's parent-death signal
   /// (prctl(2), PR_SET_PDEATHSIG) comes when the thread ends that made the child.

@@ -1,4 +1,5 @@
-// When a dead worker is started again. Pure: times and chance come in as data.
+// When a worker is of no use, and when a dead one is started again. Pure: times and chance come in
+// as data.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -14,7 +15,21 @@ struct RestartPolicy {
   std::size_t loop_deaths = 5;  // so many deaths …
   Duration loop_window = std::chrono::seconds(60);  // … within this are a crash loop …
   Duration loop_pause = std::chrono::seconds(60);   // … after which the wait is at least this
+  int failed_runs = 10;                             // so many in a row, of whatever model …
+  Duration failed_for = std::chrono::seconds(5);    // … over so long: it may be of no use
 };
+
+/// A worker's runs, of whatever model, that failed since one last succeeded.
+struct FailedRuns {
+  int in_a_row = 0;
+  TimePoint first{};
+  TimePoint last{};
+};
+
+/// A run ended, and not by the request's own fault.
+void note_run(FailedRuns& failed, bool ok, TimePoint at);
+
+bool may_be_useless(const FailedRuns& failed, const RestartPolicy& policy);
 
 struct RestartState {
   int in_a_row = 0;              // deaths since a probe last succeeded

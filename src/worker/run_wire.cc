@@ -20,6 +20,11 @@ std::vector<T> get_numbers(Reader& reader) {
   return numbers;
 }
 
+// As runtime::Backend::run: the server asks no worker to stop a run, and it alone knows of losses.
+bool may_end_a_run(Code code) {
+  return code == Code::kInvalid || code == Code::kUnavailable || code == Code::kInternal;
+}
+
 }  // namespace
 
 void put_run(Writer& writer, const RunRequest& run) {
@@ -28,6 +33,7 @@ void put_run(Writer& writer, const RunRequest& run) {
   writer.put(run.output_segment);
   put_numbers(writer, run.dropped);
   put_numbers(writer, run.outputs);
+  put_numbers(writer, run.optional_inputs);
   put_placed(writer, run.inputs);
 }
 
@@ -39,6 +45,7 @@ RunRequest get_run(Reader& reader) {
   run.output_segment = reader.get<std::uint64_t>();
   run.dropped = get_numbers<std::uint64_t>(reader);
   run.outputs = get_numbers<std::uint32_t>(reader);
+  run.optional_inputs = get_numbers<std::uint32_t>(reader);
   run.inputs = get_placed(reader);
   return run;
 }
@@ -53,7 +60,11 @@ void put_run_reply(Writer& writer, const Result<std::vector<Placed>>& outputs) {
 }
 
 Result<std::vector<Placed>> get_run_reply(Reader& reader) {
-  if (reader.get<std::uint8_t>() == 0) return tl::unexpected(get_error(reader));
+  if (reader.get<std::uint8_t>() == 0) {
+    Error error = get_error(reader);
+    if (!may_end_a_run(error.code)) reader.refuse();
+    return tl::unexpected(std::move(error));
+  }
   return get_placed(reader);
 }
 

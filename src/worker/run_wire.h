@@ -16,7 +16,8 @@ struct RunRequest {
   std::uint64_t output_segment = 0;    // the one to write to; unknown to the worker: a new one
   std::vector<std::uint64_t> dropped;  // output segments that are not used any more
   std::vector<std::uint32_t> outputs;  // indices into the signature
-  std::vector<Placed> inputs;          // in the input segment
+  std::vector<std::uint32_t> optional_inputs;  // as runtime::RunInputs::optional
+  std::vector<Placed> inputs;                  // in the input segment
 };
 void put_run(Writer& writer, const RunRequest& run);
 RunRequest get_run(Reader& reader);
@@ -24,6 +25,7 @@ RunRequest get_run(Reader& reader);
 /// `true` and the outputs' places, or `false` and an error. Carries the output segment where it is
 /// new, or had to grow.
 void put_run_reply(Writer& writer, const Result<std::vector<Placed>>& outputs);
+/// Fails the reader also for an error with a code that no run gives: it might count nowhere.
 Result<std::vector<Placed>> get_run_reply(Reader& reader);
 
 }  // namespace gradus::worker

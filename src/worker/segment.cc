@@ -9,21 +9,15 @@
 #include <cstring>
 #include <string>
 
-#include "worker/wire.h"
-
 namespace gradus::worker {
 namespace {
 
 constexpr std::size_t kGrain = 64 * 1024;
+constexpr std::uint64_t kBlock = 512;  // what st_blocks counts in, stat(2)
 
 #ifndef F_SEAL_FUTURE_WRITE
 constexpr int F_SEAL_FUTURE_WRITE = 0x0010;
 #endif
-
-// A quarter more than asked for, so that requests that grow little by little rarely need a new one.
-std::size_t roomy(std::size_t bytes) {
-  return (std::max(bytes + bytes / 4, std::size_t{1}) + kGrain - 1) / kGrain * kGrain;
-}
 
 tl::unexpected<Error> no_memory(std::size_t bytes, int error) {
   return fail(Code::kUnavailable,
@@ -35,6 +29,11 @@ tl::unexpected<Error> no_memory(std::size_t bytes, int error) {
 bool seal_for_readers(const Fd& fd) {
   return fcntl(fd.get(), F_ADD_SEALS,
                F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+}
+
+// A quarter more than asked for, so that requests that grow little by little rarely need a new one.
+std::size_t Segment::roomy(std::size_t bytes) {
+  return (std::max(bytes + bytes / 4, std::size_t{1}) + kGrain - 1) / kGrain * kGrain;
 }
 
 Result<std::shared_ptr<Segment>> Segment::make(std::size_t bytes) {
@@ -54,15 +53,22 @@ Result<std::shared_ptr<Segment>> Segment::make(std::size_t bytes) {
   return made;
 }
 
-Result<std::shared_ptr<const Segment>> Segment::open(const Fd& fd, Pages pages) {
+Result<std::shared_ptr<const Segment>> Segment::open(const Fd& fd, Pages pages, std::size_t most) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat about {};
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &about) != 0) {
     return fail(Code::kInternal, "what came as shared memory is none of fixed size");
   }
   const auto size = static_cast<std::uint64_t>(about.st_size);
-  if (size == 0 || size > kMaxSegment) {
-    return fail(Code::kInternal, "shared memory of " + std::to_string(size) + " bytes came");
+  if (size == 0 || size > most) {
+    return fail(Code::kInternal, "shared memory of " + std::to_string(size) +
+                                     " bytes came: at most " + std::to_string(most));
+  }
+  const auto there = static_cast<std::uint64_t>(about.st_blocks) * kBlock;
+  if (pages == Pages::kAll && there < size) {
+    return fail(Code::kInternal, "shared memory of " + std::to_string(size) +
+                                     " bytes came, of which only " + std::to_string(there) +
+                                     " are there");
   }
   const int flags = MAP_SHARED | (pages == Pages::kAll ? MAP_POPULATE : 0);
   void* const at = mmap(nullptr, size, PROT_READ, flags, fd.get(), 0);

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "worker/fd.h"
+#include "worker/wire.h"
 
 namespace gradus::worker {
 
@@ -24,8 +25,12 @@ class Segment {
   /// Mapped writable here; whoever else gets the descriptor can only read. @param bytes > 0; more
   /// may be given. kUnavailable: no memory.
   static Result<std::shared_ptr<Segment>> make(std::size_t bytes);
-  /// Maps a peer's for reading. kInternal: its size is not fixed by a seal, or is absurd.
-  static Result<std::shared_ptr<const Segment>> open(const Fd& fd, Pages pages = Pages::kAll);
+  /// The size that make() gives for so many bytes.
+  static std::size_t roomy(std::size_t bytes);
+  /// Maps a peer's for reading. kInternal: its size is not fixed by a seal, or over `most`, or it
+  /// is to be mapped at once and lacks pages: they would become memory by it.
+  static Result<std::shared_ptr<const Segment>> open(const Fd& fd, Pages pages = Pages::kAll,
+                                                     std::size_t most = kMaxSegment);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;

@@ -88,6 +88,8 @@ void put_spec(Writer& writer, const runtime::LoadSpec& spec) {
   put_enum(writer, spec.execution_mode);
   writer.put(static_cast<std::int32_t>(spec.inter_op_threads)).put(spec.allow_software_gpu);
   put_enum(writer, spec.check_outputs);
+  writer.put(static_cast<std::uint32_t>(spec.overridable.size()));
+  for (const std::string& name : spec.overridable) writer.text(name);
 }
 
 runtime::LoadSpec get_spec(Reader& reader) {
@@ -105,12 +107,16 @@ runtime::LoadSpec get_spec(Reader& reader) {
   spec.inter_op_threads = reader.get<std::int32_t>();
   spec.allow_software_gpu = reader.get<std::uint8_t>() != 0;
   spec.check_outputs = get_enum(reader, config::CheckOutputs::kFinite);
+  for (std::uint32_t left = reader.count(kText); left > 0 && reader.ok(); --left) {
+    spec.overridable.push_back(reader.text());
+  }
   return spec;
 }
 
 void put_loaded(Writer& writer, const LoadedFacts& facts) {
   put_specs(writer, facts.signature.inputs);
   put_specs(writer, facts.signature.outputs);
+  put_specs(writer, facts.signature.optional_inputs);
   writer.put(static_cast<std::uint32_t>(facts.placement.size()));
   for (const runtime::Placement& part : facts.placement) {
     writer.text(part.provider).put(part.nodes);
@@ -126,6 +132,7 @@ LoadedFacts get_loaded(Reader& reader) {
   LoadedFacts facts;
   facts.signature.inputs = get_specs(reader);
   facts.signature.outputs = get_specs(reader);
+  facts.signature.optional_inputs = get_specs(reader);
   for (std::uint32_t left = reader.count(2 * kText); left > 0 && reader.ok(); --left) {
     std::string provider = reader.text();
     facts.placement.push_back({std::move(provider), reader.get<std::uint32_t>()});

@@ -62,7 +62,7 @@ void Supervisor::stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    if (state_ == WorkerState::kStarting || reloading_) starting = worker_;
+    if (state_ == WorkerState::kStarting || blocking_) starting = worker_;
   }
   if (starting != nullptr) starting->lose(Loss::Cause::kStopped, "was stopped");  // ends its loads
   eventfd_write(end_.get(), 1);
@@ -103,8 +103,10 @@ Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec
   }
   auto files = files_of(spec.file);
   if (!files) return tl::unexpected(files.error());
+  const TimePoint begun = clock_.now();
   auto loaded = worker->load(spec, options_.load_limit);
   if (!loaded) return tl::unexpected(loaded.error());
+  const Duration again = std::max(options_.reload_limit, 10 * (clock_.now() - begun));
   auto session = std::make_shared<IsolatedSession>(spec, target, loaded->facts, clock_);
   if (const auto moved = session->move_to(worker, *loaded); !moved) {
     return tl::unexpected(moved.error());
@@ -115,11 +117,23 @@ Result<runtime::Loaded> Supervisor::load_in_worker(const runtime::LoadSpec& spec
     const auto loss = worker->loss();
     return fail(Code::kUnavailable, loss ? loss->text : "the worker was replaced");
   }
-  seats_.push_back({session, std::move(hooks), std::move(*files)});
+  seats_.push_back(
+      {session, std::move(hooks), std::move(*files), std::min(again, options_.load_limit)});
   return runtime::Loaded{.backend = IsolatedSession::handle(std::move(session)),
                          .provider_used = std::move(loaded->facts.provider_used),
                          .node_share = loaded->facts.node_share,
                          .failures = std::move(loaded->facts.failures)};
+}
+
+void Supervisor::adopt(Seat seat) {
+  seat.hooks.suspect = nullptr;
+  seat.load_limit = options_.load_limit;
+  {
+    const MutexLock lock(mutex_);
+    adopted_.push_back(seat);
+    seats_.push_back(std::move(seat));
+  }
+  wake();
 }
 
 bool Supervisor::wanted() {
@@ -229,16 +243,20 @@ void Supervisor::come_up() {
   worker->on_loss = [this] { wake(); };
   log::info("worker of device '" + options_.worker.greeting.device + "' runs",
             {{"pid", std::to_string(worker->pid())}});
-  const std::vector<Seat> waiting = seats();
   missing_.clear();
   std::size_t back = 0;
   std::vector<std::pair<Seat, Error>> failed;
+  std::vector<Seat> waiting;
   {
     const MutexLock lock(mutex_);
     ++starts_;
     up_since_ = clock_.now();
     worker_ = worker;
+    waiting = seats_;
+    adopted_.clear();
   }
+  // So that nobody waits behind one that may take longer.
+  std::ranges::stable_sort(waiting, {}, &Seat::load_limit);
   for (const Seat& seat : waiting) {
     if (worker->check_death()) return;
     const auto loaded = reload(worker, seat);
@@ -271,13 +289,17 @@ Result<void> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Sea
     session->unload();  // where it came so far that something is loaded
     session->detach(why);
     log::warning("not loaded again: " + why, {{"file", session->spec().file.string()}});
+    if (code == Code::kWorkerLost) suspect_ = seat;
     return fail(code, why);
+  };
+  const auto lost_or_not = [](const Error& error) {
+    return error.code == Code::kWorkerLost ? Code::kWorkerLost : Code::kUnavailable;
   };
   if (const auto same = check_unchanged(seat.files); !same) {
     return failed(same.error().message, same.error().code);
   }
-  const auto loaded = worker->load(session->spec(), options_.load_limit);
-  if (!loaded) return failed(loaded.error().message);
+  const auto loaded = worker->load(session->spec(), seat.load_limit);
+  if (!loaded) return failed(loaded.error().message, lost_or_not(loaded.error()));
   const auto same = check_unchanged(seat.files);  // they may have been replaced meanwhile
   const auto moved = same ? session->move_to(worker, *loaded) : same;
   if (!moved) {
@@ -285,7 +307,7 @@ Result<void> Supervisor::reload(const std::shared_ptr<Worker>& worker, const Sea
     return failed(moved.error().message, moved.error().code);
   }
   if (const auto probe = runtime::find_sample(*session); !probe) {
-    return failed("the probe run failed: " + probe.error().message);
+    return failed("the probe run failed: " + probe.error().message, lost_or_not(probe.error()));
   }
   after_probe(restart_);
   seat.hooks.back();
@@ -303,13 +325,20 @@ bool Supervisor::may_succeed_later(const Seat& seat, const Error& error) {
   return false;
 }
 
-// With `reloading_` set, so that stop() need not wait for a load.
+// From now on stop() ends the worker rather than wait for what the thread waits for.
+bool Supervisor::begin_blocking() {
+  const MutexLock lock(mutex_);
+  blocking_ = !stopping_;
+  return blocking_;
+}
+
+void Supervisor::end_blocking() {
+  const MutexLock lock(mutex_);
+  blocking_ = false;
+}
+
 void Supervisor::retry_missing(const std::shared_ptr<Worker>& worker) {
-  {
-    const MutexLock lock(mutex_);
-    if (stopping_) return;
-    reloading_ = true;
-  }
+  if (!begin_blocking()) return;
   std::erase_if(missing_, [&](Missing& missing) {
     if (clock_.now() < missing.again || worker->loss()) return false;
     const auto session = missing.seat.session.lock();
@@ -323,8 +352,25 @@ void Supervisor::retry_missing(const std::shared_ptr<Worker>& worker) {
     missing.again = clock_.now() + backoff(options_.restart, ++missing.failures, chance());
     return false;
   });
-  const MutexLock lock(mutex_);
-  reloading_ = false;
+  end_blocking();
+}
+
+// Every run in it failed of late; whether one model alone is broken, or the worker, a run of each
+// of its models tells.
+void Supervisor::try_failing(Worker& worker) {
+  if (!begin_blocking()) return;
+  std::string why;
+  bool useful = false;
+  for (const Seat& seat : seats()) {
+    const auto session = seat.session.lock();
+    if (session == nullptr || useful) continue;
+    const auto sample = runtime::find_sample(*session);
+    useful = sample || sample.error().code == Code::kInvalid;
+    if (!useful && sample.error().code != Code::kNotFound) why = sample.error().message;
+  }
+  end_blocking();
+  if (useful || why.empty()) return worker.note_run(true, clock_.now());
+  worker.lose(Loss::Cause::kFailures, "was replaced: every run in it fails: " + why);
 }
 
 TimePoint Supervisor::next_retry() const {
@@ -349,6 +395,7 @@ void Supervisor::run_until_unwanted() {
     {
       const MutexLock lock(mutex_);
       if (stopping_ || !wanted()) return;
+      for (Seat& seat : std::exchange(adopted_, {})) missing_.push_back({std::move(seat), 0});
     }
     const TimePoint now = clock_.now();
     if (now >= next_ping) {
@@ -363,6 +410,10 @@ void Supervisor::run_until_unwanted() {
     }
     if (now >= next_retry()) {
       retry_missing(worker);
+      continue;
+    }
+    if (may_be_useless(worker->failed_runs(), options_.restart)) {
+      try_failing(*worker);
       continue;
     }
     wait_readable({worker->death_fd(), wake_.get()}, std::min(next_ping, next_retry()) - now);
@@ -391,11 +442,29 @@ void Supervisor::after_loss(const Loss& loss) {
     session->detach(loss.text);
     seat.hooks.lost(loss);
   }
+  part_with_suspect();
   log::error(
       loss.text + (next.crash_loop ? "; it keeps dying, the next start waits" : ""),
       {{"class", std::string(to_string(loss.cause))}, {"restart_in_ms", seconds_text(next.wait)}});
   set_state(next.crash_loop ? WorkerState::kCrashLoop : WorkerState::kWaiting);
   wait_until(clock_.now() + next.wait);
+}
+
+void Supervisor::part_with_suspect() {
+  const std::optional<Seat> suspect = std::exchange(suspect_, std::nullopt);
+  if (!suspect || suspect->hooks.suspect == nullptr || suspect->session.expired()) return;
+  {
+    const MutexLock lock(mutex_);
+    if (seats_.size() == 1 && loading_ == 0) {  // nobody else suffers, or waits behind it
+      seats_.front().load_limit = options_.load_limit;
+      return;
+    }
+    std::erase_if(seats_, [&](const Seat& seat) {
+      return !seat.session.owner_before(suspect->session) &&
+             !suspect->session.owner_before(seat.session);
+    });
+  }
+  suspect->hooks.suspect(*suspect);
 }
 
 void Supervisor::abandon(std::shared_ptr<Worker> worker) {
@@ -432,7 +501,7 @@ void Supervisor::set_state(WorkerState state) {
   changed_.notify_all();
 }
 
-std::vector<Supervisor::Seat> Supervisor::seats() {
+std::vector<Seat> Supervisor::seats() {
   const MutexLock lock(mutex_);
   return seats_;
 }

@@ -10,11 +10,17 @@
 // | kCrashLoop: as kWaiting, after many deaths in short time | the same, after loop_pause |
 // | kStopped | never |
 //
+// A worker in which every run has failed for some time is replaced, unless a sample of one of its
+// levels runs there: what is broken about one model alone costs the others nothing.
+//
 // A worker that does not die after SIGKILL (it hangs in a driver, uninterruptible) is abandoned: it
 // is counted, looked after until it does, and another takes its place. A level that cannot be
 // loaded again where others can is tried again, with back-off, as long as it is wanted; but for a
 // fault of the configuration (runtime::is_configuration) not in the same worker. One whose file is
 // another than at the first load would answer as another model: it waits until that file is back.
+//
+// A level that is being loaded again, or probed, when its worker is lost may be why: it leaves,
+// where there is another place for it (LevelHooks::suspect; docs/adr/0013-suspect-loads.md).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -49,10 +55,23 @@ struct WorkerStatus {
   int abandoned = 0;  // processes that did not die
 };
 
+struct Seat;
+
 /// What a level hears, from the supervisor's thread, without a lock held.
 struct LevelHooks {
   std::function<void(const Loss&)> lost;  // hard: nothing of it runs any more
   std::function<void()> back;             // loaded in a fresh worker, and a run succeeded there
+  /// After lost(): that came while the level was loaded again beside others, so that this
+  /// supervisor has it no more; another may adopt() it. Null: it stays.
+  std::function<void(Seat)> suspect;
+};
+
+/// A level that is loaded, and loaded again after each loss, in one supervisor's worker.
+struct Seat {
+  std::weak_ptr<IsolatedSession> session;
+  LevelHooks hooks;
+  std::vector<SeenFile> files;  // just before the first load
+  Duration load_limit{};        // to be loaded again
 };
 
 class Supervisor {
@@ -60,8 +79,9 @@ class Supervisor {
   struct Options {
     Worker::Options worker;
     RestartPolicy restart;
-    std::uint64_t seed = 1;                          // of the jitter
-    Duration load_limit = std::chrono::minutes(10);  // for one model
+    std::uint64_t seed = 1;                            // of the jitter
+    Duration load_limit = std::chrono::minutes(10);    // for one model …
+    Duration reload_limit = std::chrono::seconds(30);  // … again: ten times as long, at least this
     Duration ping_every = std::chrono::seconds(1);
     Duration ping_limit = std::chrono::seconds(10);  // no answer for so long: hung
     Duration kill_limit = std::chrono::seconds(2);   // not dead after so long: abandoned
@@ -76,7 +96,12 @@ class Supervisor {
   /// which nothing is loaded ends, so that a later try meets a fresh one. Any thread; blocks. The
   /// backend outlives workers (IsolatedSession) but not this object.
   /// @param target of one run of the level
+  /// kWorkerLost: its worker was lost meanwhile, and this load may be why.
   Result<runtime::Loaded> load(const runtime::LoadSpec& spec, Duration target, LevelHooks hooks);
+
+  /// Takes in a level that another has parted with; its loads may take as long as a first one, and
+  /// it leaves no more. Any thread; returns at once.
+  void adopt(Seat seat);
 
   WorkerStatus status() const;
 
@@ -85,11 +110,6 @@ class Supervisor {
   void stop();
 
  private:
-  struct Seat {
-    std::weak_ptr<IsolatedSession> session;
-    LevelHooks hooks;
-    std::vector<SeenFile> files;  // just before the first load
-  };
   struct Missing {  // a seat that could not be loaded in this worker
     Seat seat;
     int failures = 1;
@@ -102,17 +122,21 @@ class Supervisor {
   void watch();        // the thread
   bool wait_wanted();  // false: stopping
   void come_up();
-  /// @return kNotFound: a file of it is another; kUnavailable: all else
+  /// @return kNotFound: a file of it is another; kWorkerLost: as load(); kUnavailable: all else
   Result<void> reload(const std::shared_ptr<Worker>& worker, const Seat& seat);
   static bool may_succeed_later(const Seat& seat, const Error& error);
   void run_until_unwanted();             // lost, stopping, or nobody's
   void tell_unanswered(Worker& worker);  // a ping
+  bool begin_blocking();                 // false: stop() was called
+  void end_blocking();
   void retry_missing(const std::shared_ptr<Worker>& worker);
+  void try_failing(Worker& worker);
   TimePoint next_retry() const;
   double chance();
   void abandon(std::shared_ptr<Worker> worker);
   void reap_abandoned();
   void after_loss(const Loss& loss);
+  void part_with_suspect();
   void wait_until(TimePoint end);
   void set_state(WorkerState state);
   bool usable() const REQUIRES(mutex_);  // there is a worker, as far as is known
@@ -132,15 +156,17 @@ class Supervisor {
   std::mt19937_64 random_;
   std::vector<std::shared_ptr<Worker>> abandoned_;
   std::vector<Missing> missing_;
+  std::optional<Seat> suspect_;  // whose load this worker was lost with
 
   mutable Mutex mutex_;
   CondVar changed_;
   WorkerState state_ GUARDED_BY(mutex_) = WorkerState::kIdle;
   int loading_ GUARDED_BY(mutex_) = 0;  // calls of load()
   bool stopping_ GUARDED_BY(mutex_) = false;
-  bool reloading_ GUARDED_BY(mutex_) = false;  // the thread waits for a load
+  bool blocking_ GUARDED_BY(mutex_) = false;  // the thread waits for a load, or a run
   std::shared_ptr<Worker> worker_ GUARDED_BY(mutex_);
   std::vector<Seat> seats_ GUARDED_BY(mutex_);
+  std::vector<Seat> adopted_ GUARDED_BY(mutex_);  // of those, not seen by the thread so far
   std::uint32_t starts_ GUARDED_BY(mutex_) = 0;
   TimePoint up_since_ GUARDED_BY(mutex_){};
   std::optional<Loss> last_fault_ GUARDED_BY(mutex_);

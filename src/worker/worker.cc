@@ -40,6 +40,8 @@ std::string_view to_string(Loss::Cause cause) {
       return "sticky";
     case Loss::Cause::kOutOfMemory:
       return "out_of_memory";
+    case Loss::Cause::kFailures:
+      return "failures";
     case Loss::Cause::kStart:
       return "start";
     case Loss::Cause::kStopped:
@@ -262,8 +264,10 @@ Result<Worker::Session> Worker::load(const runtime::LoadSpec& spec, Duration lim
   Writer writer;
   writer.put(session.id);
   put_spec(writer, spec);
-  auto message = turn(**channel, Kind::kLoad, writer.body(), Kind::kLoadReply, limit);
-  if (!message) return tl::unexpected(message.error());
+  const auto request = ask(**channel, Kind::kLoad, writer.body(), -1);
+  if (!request) return tl::unexpected(request.error());
+  auto message = hear(**channel, *request, Kind::kLoadReply, limit);
+  if (!message) return tl::unexpected(lost_with(std::move(*channel), message.error()));
   Reader reader(message->body);
   Error error;
   const bool loaded = reader.get<std::uint8_t>() != 0;
@@ -273,7 +277,8 @@ Result<Worker::Session> Worker::load(const runtime::LoadSpec& spec, Duration lim
     error = get_error(reader);
   }
   if (!reader.at_end()) {
-    return tl::unexpected(lose(Loss::Cause::kProtocol, "was killed: its load is unreadable"));
+    auto loss = lose(Loss::Cause::kProtocol, "was killed: its load is unreadable");
+    return tl::unexpected(lost_with(std::move(*channel), std::move(loss)));
   }
   give_back(std::move(*channel));
   if (!loaded) return tl::unexpected(error);
@@ -290,7 +295,7 @@ void Worker::unload(std::uint64_t session, Duration limit) {
   }
 }
 
-Result<std::vector<Tensor>> Worker::run(std::uint64_t session, std::span<const TensorView> inputs,
+Result<std::vector<Tensor>> Worker::run(std::uint64_t session, const runtime::RunInputs& inputs,
                                         std::span<const std::size_t> outputs, Duration limit) {
   auto taken = take_channel();
   if (!taken) return tl::unexpected(lost_before(std::move(taken.error())));
@@ -314,17 +319,37 @@ Result<std::vector<Tensor>> Worker::run(std::uint64_t session, std::span<const T
   return std::move(*tensors);
 }
 
+void Worker::note_run(bool ok, TimePoint at) {
+  const MutexLock lock(mutex_);
+  worker::note_run(failed_runs_, ok, at);
+}
+
+FailedRuns Worker::failed_runs() const {
+  const MutexLock lock(mutex_);
+  return failed_runs_;
+}
+
 bool Worker::ping(Duration limit, int until) {
   const std::uint64_t request = next_++;
   {
     const MutexLock lock(control_mutex_);
-    if (!control_.send(Kind::kPing, request)) return false;
+    if (!control_.send(Kind::kPing, request)) {
+      died();
+      return false;
+    }
   }
   const auto ready =
       wait_readable({control_.fd(), process_->death_fd(), lost_.get(), until}, limit);
   if ((ready & 1) == 0) return false;
   const auto message = control_.receive();
-  return message && *message && (*message)->kind == Kind::kPong && (*message)->request == request;
+  if (!message) {
+    lose(Loss::Cause::kProtocol, "was killed: " + message.error().message);
+  } else if (!*message) {
+    died();
+  } else if ((*message)->kind != Kind::kPong || (*message)->request != request) {
+    lose(Loss::Cause::kProtocol, "was killed: it answered a ping with something else");
+  }
+  return !loss();
 }
 
 bool Worker::stop(Duration grace) {

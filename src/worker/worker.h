@@ -18,6 +18,7 @@
 #include "tensor/tensor.h"
 #include "worker/channel.h"
 #include "worker/process.h"
+#include "worker/restart_policy.h"
 #include "worker/shared_pool.h"
 #include "worker/spec_wire.h"
 
@@ -31,6 +32,7 @@ struct Loss {
     kProtocol,     // sent what cannot be understood
     kSticky,       // its device context is poisoned (runtime::FaultClass::kSticky)
     kOutOfMemory,  // out of memory again and again
+    kFailures,     // every run in it fails, and has for some time
     kStart,        // did not come up, or none of its levels did
     kStopped,      // on purpose
   };
@@ -65,7 +67,8 @@ class Worker {
     std::uint64_t id = 0;
     LoadedFacts facts;
   };
-  /// As runtime::OrtRuntime::load. Any thread. kUnavailable also: the worker was lost meanwhile.
+  /// As runtime::OrtRuntime::load. Any thread. Not done within `limit`: the worker is killed. Of a
+  /// worker that is lost kUnavailable, kNotFound or kWorkerLost, as run()'s.
   Result<Session> load(const runtime::LoadSpec& spec, Duration limit);
   void unload(std::uint64_t session, Duration limit);
 
@@ -74,8 +77,12 @@ class Worker {
   /// others. Not answered within `limit`: the worker is killed. A block that a lost worker may
   /// still read is not used again before it is dead. kWorkerLost: it died, hung, broke the protocol
   /// or was poisoned while it had this run; kNotFound: it was lost before, or for another reason.
-  Result<std::vector<Tensor>> run(std::uint64_t session, std::span<const TensorView> inputs,
+  Result<std::vector<Tensor>> run(std::uint64_t session, const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs, Duration limit);
+
+  /// How a run of one of its sessions ended, unless by the request's own fault. Any thread.
+  void note_run(bool ok, TimePoint at);
+  FailedRuns failed_runs() const;
 
   /// False: no answer within `limit`, or lost. One thread at a time.
   /// @param until as start()'s
@@ -128,6 +135,7 @@ class Worker {
   std::atomic<std::uint64_t> next_{1};
   mutable Mutex mutex_;
   std::optional<Loss> loss_ GUARDED_BY(mutex_);
+  FailedRuns failed_runs_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Channel>> idle_ GUARDED_BY(mutex_);  // taken from the back
   std::size_t unused_ GUARDED_BY(mutex_) = 0;  // the fewest that were idle since trim()
   // Of runs that it was lost with: it may read their inputs until it is dead.

@@ -10,7 +10,7 @@ import pytest
 import busy
 import client
 from conftest import MAX_INPUT
-from grpc_client import GrpcClient, pb, request
+from grpc_client import GrpcClient, pb, request, set_parameter
 
 Code = grpc.StatusCode
 SETTING = {"settings": {"log_info": pb.LogSettingsRequest.SettingValue(bool_param=False)}}
@@ -64,9 +64,17 @@ CASES = {
     "load of an unknown model": Case(404, Code.NOT_FOUND, "nosuch", call="RepositoryModelLoad",
                                      message={"model_name": "nosuch"}, body={},
                                      path="/v2/repository/models/nosuch/load"),
-    "load of what is broken": Case(503, Code.UNAVAILABLE, "broken", call="RepositoryModelLoad",
+    "load of what is broken": Case(400, Code.INVALID_ARGUMENT, "broken", call="RepositoryModelLoad",
                                    message={"model_name": "broken"}, body={},
                                    path="/v2/repository/models/broken/load"),
+    "load outside explicit mode": Case(503, Code.UNAVAILABLE, "--model-control-mode=explicit",
+                                       call="RepositoryModelLoad",
+                                       message={"model_name": "deadly"}, body={},
+                                       path="/v2/repository/models/deadly/load", closed=True),
+    "unload outside explicit mode": Case(503, Code.UNAVAILABLE, "--model-control-mode=explicit",
+                                         call="RepositoryModelUnload",
+                                         message={"model_name": "deadly"}, body={},
+                                         path="/v2/repository/models/deadly/unload", closed=True),
     "region of no such memory": Case(
         400, Code.INVALID_ARGUMENT, "region", call="SystemSharedMemoryRegister",
         message={"name": "region", "key": "/gradus-no-such", "byte_size": 8},
@@ -81,7 +89,7 @@ CASES = {
     "two workers lost": Case(500, Code.INTERNAL, "two workers were lost", model="deadly",
                              closed=True),
     "memory of a GPU": Case(
-        400, Code.UNIMPLEMENTED, "CUDA", call="CudaSharedMemoryRegister",
+        501, Code.UNIMPLEMENTED, "CUDA", call="CudaSharedMemoryRegister",
         message={"name": "region", "raw_handle": b"x", "byte_size": 8},
         path="/v2/cudasharedmemory/region/region/register",
         body={"raw_handle": {"b64": "eA=="}, "device_id": 0, "byte_size": 8}),
@@ -137,6 +145,38 @@ def test_in_a_stream(gradus, rpc, what):
     good = request("identity_fp32", ONE)
     refused, answered = rpc.stream(iter([message_of(gradus, case), good]))
     assert case.text in refused.error_message and answered.error_message == ""
+
+
+@pytest.mark.parametrize("what", ["inputs", "outputs"])
+def test_a_tensor_in_no_region(gradus, rpc, what):
+    place = {"shared_memory_region": "nowhere", "shared_memory_byte_size": 4}
+    asked = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}],
+             "outputs": [{"name": "y"}]}
+    message = request("identity_fp32", ONE, outputs=["y"])
+    asked[what][0]["parameters"] = place
+    if what == "inputs":
+        del asked["inputs"][0]["data"], message.raw_input_contents[:]
+    for name, value in place.items():
+        set_parameter(getattr(message, what)[0].parameters[name], value)
+    answer = gradus.client.post("/v2/models/identity_fp32/infer", json.dumps(asked).encode())
+    assert answer.status == 404 and "'nowhere'" in answer.error, answer.body
+    code, text = rpc.refused("ModelInfer", message)
+    assert code == Code.NOT_FOUND and "'nowhere'" in text
+
+
+def test_a_timeout_of_zero_is_none(gradus, rpc):
+    for zero in (0, "0"):
+        answer = gradus.client.infer("identity_fp32", ONE, parameters={"timeout": zero})
+        assert answer.status == 200, answer.body
+        rpc.infer(request("identity_fp32", ONE, parameters={"timeout": zero}))
+
+
+@pytest.mark.parametrize("path, call", [("/v2/logging", "LogSettings"),
+                                        ("/v2/trace/setting", "TraceSetting")])
+def test_to_change_no_setting_takes_no_leave(gradus, rpc, path, call):
+    answer = gradus.client.post(path, b"{}")
+    assert answer.status == 200, answer.body
+    assert set(answer.json) == set(rpc.call(call).settings) != set()
 
 
 def test_a_full_queue(gradus, rpc):

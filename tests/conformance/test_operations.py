@@ -44,6 +44,10 @@ TWINS = [
     Twin("RepositoryIndex", {"ready": True}, "/v2/repository/index", "POST", {"ready": True}),
     Twin("RepositoryModelUnload", {"model_name": MODEL}, f"/v2/repository/models/{MODEL}/unload",
          "POST", {}),
+    Twin("RepositoryModelUnload", {"model_name": MODEL}, f"/v2/repository/models/{MODEL}/unload",
+         "POST", {}),  # again
+    Twin("RepositoryModelUnload", {"model_name": "nosuch"}, "/v2/repository/models/nosuch/unload",
+         "POST", {}),
     Twin("RepositoryModelLoad", {"model_name": MODEL}, f"/v2/repository/models/{MODEL}/load",
          "POST", {}),
     Twin("SystemSharedMemoryRegister", {"name": "region", **REGION},

@@ -63,12 +63,13 @@ def die_with_parent():
 
 
 class Server:
-    """A running `gradus serve`. `wait`: `ready`, or `listening` to return after the bind."""
+    """A running `gradus serve`. `wait`: `ready`, or `listening` to return after the bind.
+    `through`: a command that ends as the one that it is given."""
 
-    def __init__(self, repositories, *arguments, env=None, wait="ready"):
+    def __init__(self, repositories, *arguments, env=None, wait="ready", through=()):
         if not isinstance(repositories, (list, tuple)):
             repositories = [repositories]
-        command = [str(BINARY), "serve", "--http-port", "0", "--grpc-port", "0",
+        command = [*through, str(BINARY), "serve", "--http-port", "0", "--grpc-port", "0",
                    "--metrics-port", "0"]
         for repository in repositories:
             command += ["--model-repository", str(repository)]

@@ -90,6 +90,22 @@ def test_losing_one_device_leaves_the_level_and_it_comes_back(server):
     assert level_of(server) == 0
 
 
+def test_a_device_that_fails_without_dying_costs_capacity_and_no_level(server, control):
+    control.set_gone(0b10)
+    for _ in range(20):
+        assert level_of(server) == 0
+    level = server.levels("fashion")[0]
+    assert level["reason"].startswith("device 1 fails, and is left alone: ")
+    assert "CUDA failure 100" in level["reason"]
+    assert level["failed"] == 0 and level["breaker"] == "closed"
+    assert "1 of 2 devices: device 1 fails" in server.log
+    assert "failures" not in [move["cause"] for move in server.ladder("fashion")["transitions"]]
+    control.set_gone(0)
+    poll("the device to answer again", 20, lambda: server.levels("fashion")[0]["reason"] == "")
+    assert "2 of 2 devices: device 1 answers again" in server.log
+    both_run_at_once(server, control)
+
+
 def test_losing_both_is_a_loss_of_the_level(server):
     for worker in workers(server):
         os.kill(worker["pid"], signal.SIGKILL)

@@ -12,7 +12,7 @@ SHORT = ("--hold", 1, "--max-hold", 1, "--cooldown", 1, "--breaker", 1, "--resta
 # The target sets a hung run's limit, ten times it; an emulated run takes some tens of milliseconds.
 # Each size of batch would be compiled for each of the workers.
 CONFIG = "default_levels: {gpu: {allow_software_gpu: true, target_p99_ms: 600, max_batch_size: 1}}\n"
-CLASSES = {"kill": "died", "stop": "hung", "nolib": "start"}
+CLASSES = {"kill": "died", "stop": "hung", "nolib": "start", "norestart": "died"}
 LIMIT_S = 300  # shaders are compiled again for each worker, on a busy machine
 
 

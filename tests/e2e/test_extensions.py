@@ -213,22 +213,42 @@ def test_traces_say_where_a_requests_time_went(server):
         assert about["model_name"] == "fashion" and about["model_version"] == 1
         assert about["level"] == 1 and about["level_name"] == "cpu"
         assert times["id"] == about["id"]
-        names = [stamp["name"] for stamp in times["timestamps"]]
-        assert names == ["HTTP_RECV_START", "HTTP_RECV_END", "REQUEST_START", "QUEUE_START",
-                         "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START",
-                         "COMPUTE_END", "REQUEST_END", "HTTP_SEND_START"]
-        ns = [stamp["ns"] for stamp in times["timestamps"]]
-        assert ns == sorted(ns) and 0 < ns[-1] - ns[0] < 60e9
+        expect_timeline(times, "HTTP_RECV", "HTTP_SEND")
     assert server.client.get(path).json["trace_count"] == "0"
     # Over gRPC, and taken back.
     with GrpcClient(server.grpc_port) as rpc:
         message = pb.TraceSettingRequest(model_name="fashion")
-        message.settings["trace_count"].value.append("1")
+        message.settings["trace_count"].value.append("4")
         message.settings["trace_rate"].value.append("1")
-        assert rpc.call("TraceSetting", message).settings["trace_count"].value == ["1"]
+        assert rpc.call("TraceSetting", message).settings["trace_count"].value == ["4"]
+
+        def trace(number, request_id):
+            read = poll(f"trace {number}", 20,
+                        lambda: len(traces(server)) >= 2 * number and traces(server))
+            assert len(read) == 2 * number and read[-2]["request_id"] == request_id
+            return read[-2], read[-1]
+
         rpc.infer(request("fashion", {"image": IMAGES[:1]}, request_id="grpc"))
-        found = poll("the third trace", 20, lambda: len(traces(server)) >= 6 and traces(server))
-        assert found[4]["request_id"] == "grpc"
+        about, times = trace(3, "grpc")
+        assert "error" not in about and about["model_version"] == 1
+        expect_timeline(times, "GRPC_WAITREAD", "GRPC_SEND")
+        list(rpc.stream(iter([request("fashion", {"image": IMAGES[:1]}, request_id="stream")])))
+        expect_timeline(trace(4, "stream")[1], "GRPC_WAITREAD", "GRPC_SEND")
+        # What is refused before it runs.
+        bad = request("fashion", {"image": IMAGES[:1]}, request_id="bad",
+                      parameters={"max_level": "x"})
+        bad.model_version = "1"
+        with pytest.raises(grpc.RpcError) as refused:
+            rpc.infer(bad)
+        about, times = trace(5, "bad")
+        assert about["error"] == refused.value.details() and "max_level" in about["error"]
+        assert about["model_version"] == 1 and "level" not in about
+        expect_timeline(times, "GRPC_WAITREAD", "GRPC_SEND", runs=False)
+        bad = server.client.infer("fashion", {"image": IMAGES[:1]}, request_id="worse",
+                                  parameters={"max_level": "x"})
+        about, times = trace(6, "worse")
+        assert bad.status == 400 and about["error"] == bad.error
+        expect_timeline(times, "HTTP_RECV", "HTTP_SEND", runs=False)
         for setting in ("trace_level", "trace_rate", "trace_count"):
             message.settings[setting].ClearField("value")
         assert rpc.call("TraceSetting", message).settings["trace_level"].value == ["OFF"]
@@ -236,8 +256,20 @@ def test_traces_say_where_a_requests_time_went(server):
     assert refused.status == 400 and "plain name" in refused.error
 
 
+def expect_timeline(times, received, sent, runs=True):
+    """Triton's names, in the order in which that happens."""
+    run = ["QUEUE_START", "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START",
+           "COMPUTE_END", "INFER_RESPONSE_COMPLETE"]
+    assert [stamp["name"] for stamp in times["timestamps"]] == [
+        f"{received}_START", f"{received}_END", "REQUEST_START", *(run if runs else []),
+        "REQUEST_END", f"{sent}_START", f"{sent}_END"]
+    ns = [stamp["ns"] for stamp in times["timestamps"]]
+    assert ns == sorted(ns) and 0 < ns[-1] - ns[0] < 60e9
+
+
 def traces(server):
-    return json.loads(server.traces.read_text())  # valid at every moment
+    """Two entries a request, in the requests' order; the file is valid at every moment."""
+    return sorted(json.loads(server.traces.read_text()), key=lambda entry: entry["id"])
 
 
 def test_the_log_falls_silent_and_speaks_again(server):
@@ -266,7 +298,7 @@ def test_the_log_falls_silent_and_speaks_again(server):
 
 def test_what_came_through_a_proxy_changes_nothing(server):
     for path in ("/v2/logging", "/v2/trace/setting"):
-        answer = server.client.post(path, b"{}", {"X-Forwarded-For": "10.0.0.7"})
+        answer = server.client.post(path, b'{"any": "1"}', {"X-Forwarded-For": "10.0.0.7"})
         assert answer.status == 403 and "--allow-admin-from-loopback" in answer.error
     with GrpcClient(server.grpc_port) as rpc:
         message = pb.LogSettingsRequest()

@@ -1,4 +1,5 @@
 """A ladder whose "GPU" is the fault provider: what the server makes of each way an accelerator fails."""
+import os
 import sys
 
 import numpy as np
@@ -93,12 +94,15 @@ def test_an_error_is_answered_by_the_next_level_in_the_same_request(serve, contr
 @pytest.mark.parametrize("fault", ["error", "nan"])
 def test_three_in_a_row_move_the_ladder_down(serve, control, fault):
     server = serve()
-    control.order("run", fault, count=3)
+    control.order("run", fault, count=3, text="CUDNN failure 5000: as it was ordered")
     assert [level_of(server) for _ in range(3)] == [1, 1, 1]
     ladder = server.ladder("fashion")
     assert ladder["current_level"] == 1 and ladder["degraded"] is True
     assert ladder["levels"][0]["breaker"] == "open"
     assert last_move(server) == (0, 1, "failures")
+    error = "CUDNN failure 5000: as it was ordered" if fault == "error" else "'logits' is not finite"
+    assert error in ladder["transitions"][-1]["evidence"] and error in ladder["levels"][0]["reason"]
+    assert error in next(line for line in server.log.splitlines() if "event=transition" in line)
     assert control.counters()["injected"] == 3
     assert level_of(server) == 1
 
@@ -194,6 +198,21 @@ def test_it_climbs_back_after_slowness_too(serve, control):
     control.set_delay(0)
     poll("the ladder to climb", 60, lambda: level_of(server) == 0)
     assert last_move(server) == (1, 0, "promoted")
+
+
+@pytest.mark.skipif(not os.environ.get("GRADUS_LONG"), reason="GRADUS_LONG=1 runs it")
+def test_an_unknown_fault_that_lasts_until_the_process_ends_replaces_the_worker(serve, control):
+    server = serve(policy=CLIMB_SOON)
+    text = "CUBLAS failure 13: CUBLAS_STATUS_EXECUTION_FAILED"
+    control.order("run", "error", text=text, sticky=True)
+    for _ in range(3):
+        assert level_of(server) == 1
+    assert server.ladder("fashion")["current_level"] == 1
+    poll("level 0 to be back", 60, lambda: server.ladder("fashion")["current_level"] == 0)
+    worker = server.levels("fashion")[0]["worker"]
+    assert (worker["restarts"], worker["class"]) == (1, "failures")
+    assert text in worker["last_fault"]
+    assert level_of(server) == 0
 
 
 def test_a_device_that_is_gone_and_comes_back_is_used_again(serve, control):

@@ -178,7 +178,7 @@ def mixed():
      ["'logits'", "--allow-client-shm"]),
     (request("fashion", {"image": IMAGE}, parameters={"tier": "first"}), Code.INVALID_ARGUMENT,
      ["'tier'", "'realtime'"]),
-    (request("fashion", {"image": IMAGE}, parameters={"timeout": 0}), Code.INVALID_ARGUMENT,
+    (request("fashion", {"image": IMAGE}, parameters={"timeout": -1}), Code.INVALID_ARGUMENT,
      ["'timeout'", "31536000000000"]),
     (request("every_type", {"in_fp16": np.ones(1, np.float16)}), Code.INVALID_ARGUMENT,
      ["is missing"]),
@@ -258,7 +258,7 @@ def test_models_are_not_loaded_by_clients_unless_the_server_says_so(rpc):
     for call in ("RepositoryModelLoad", "RepositoryModelUnload"):
         asked = getattr(pb, call + "Request")(model_name="fashion")
         code, text = rpc.refused(call, asked)
-        assert code == Code.INVALID_ARGUMENT and "--model-control-mode=explicit" in text
+        assert code == Code.UNAVAILABLE and "--model-control-mode=explicit" in text
     assert rpc.call("ModelReady", pb.ModelReadyRequest(name="fashion")).ready
 
 
@@ -357,17 +357,26 @@ def test_a_stream_that_is_cancelled_ends_its_requests(small, small_rpc):
     expect_idle(small)
 
 
-def test_reflection_tells_of_the_service_and_its_messages(rpc):
-    path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-    listed, = rpc.channel.stream_stream(path)(iter([b"\x3a\x01*"]), timeout=10)
-    assert b"inference.GRPCInferenceService" in listed and b"grpc.health.v1.Health" in listed
-    name = b"inference.ModelInferRequest"
-    described, = rpc.channel.stream_stream(path)(iter([b"\x22" + bytes([len(name)]) + name]),
-                                                 timeout=10)
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_tells_of_the_services_and_their_messages(rpc, version):
+    path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+
+    def ask(message):
+        answer, = rpc.channel.stream_stream(path)(iter([message]), timeout=10)
+        return answer
+
+    def symbol(name):
+        return ask(b"\x22" + bytes([len(name)]) + name)
+
+    listed = ask(b"\x3a\x01*")
+    for name in (b"inference.GRPCInferenceService", b"grpc.health.v1.Health",
+                 b"grpc.reflection.v1.ServerReflection", b"grpc.reflection.v1alpha.ServerReflection"):
+        assert b"\x0a" + bytes([len(name)]) + name in listed
+        assert b"there is no" not in symbol(name)
+    described = symbol(b"inference.ModelInferRequest")
     assert b"raw_input_contents" in described
     assert b"model_config.proto" in described, "what a file needs comes with it"
-    missing, = rpc.channel.stream_stream(path)(iter([b"\x22\x03a.B"]), timeout=10)
-    assert b"there is no symbol 'a.B'" in missing
+    assert b"there is no symbol 'a.B'" in symbol(b"a.B")
 
 
 def test_health_knows_its_services_only(rpc):

@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import samples
-from server import DEMO_MODELS, TEST_MODELS, Server, poll
+from server import BINARY, DEMO_MODELS, TEST_MODELS, poll
 
 LONG = "GRADUS_LONG" in os.environ
 IMAGES = samples.fashion_images()
@@ -25,6 +26,13 @@ def add_version(model, number, variant="model.onnx"):
     hidden.mkdir(parents=True)
     shutil.copy(FILES / variant, hidden / "model.onnx")
     hidden.rename(model / str(number))
+
+
+def add_broken_version(model, number):
+    folder = model / str(number)
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes((FILES / "model.onnx").read_bytes()[:1000])
+    return folder
 
 
 @pytest.fixture
@@ -59,10 +67,11 @@ def says_the_class(answer, which):
 
 
 class Load:
-    """So many requests a second from a thread, each answer kept."""
+    """So many requests a second from a thread, for the newest version or one by name, each answer
+    kept."""
 
-    def __init__(self, server, rate):
-        self.server, self.rate, self.answers = server, rate, []
+    def __init__(self, server, rate, version=None):
+        self.server, self.rate, self.version, self.answers = server, rate, version, []
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run)
 
@@ -70,7 +79,7 @@ class Load:
         started = time.monotonic()
         while not self.over.is_set():
             which = GOOD[len(self.answers) % len(GOOD)]
-            self.answers.append((which, infer(self.server, which)))
+            self.answers.append((which, infer(self.server, which, self.version)))
             self.over.wait(max(0, started + len(self.answers) / self.rate - time.monotonic()))
 
     def __enter__(self):
@@ -81,6 +90,13 @@ class Load:
         self.over.set()
         self.thread.join()
 
+    def failed(self):
+        return [(which, answer.status, answer.body) for which, answer in self.answers
+                if not says_the_class(answer, which)][:3]
+
+    def versions(self):
+        return [answer.json["model_version"] for _, answer in self.answers]
+
     def wait_for(self, more):
         wanted = len(self.answers) + more
         poll(f"{more} more answers", 60, lambda: len(self.answers) >= wanted)
@@ -89,29 +105,56 @@ class Load:
 def test_versions_change_under_load_and_no_request_fails(start, root):
     server = start(root, "--providers", "cpu", "--model-control-mode", "explicit",
                    "--load-model", "fashion")
-    some = 400 if LONG else 20
+    some = 10
     with Load(server, 20) as steady:
         steady.wait_for(some)
         add_version(root / "fashion", 2)
         assert load(server).status == 200
         steady.wait_for(some)
-        broken = root / "fashion" / "3"
-        broken.mkdir()
-        (broken / "model.onnx").write_bytes((FILES / "model.onnx").read_bytes()[:1000])
+        broken = add_broken_version(root / "fashion", 3)
         refused = load(server)
-        assert refused.status == 503 and "model 'fashion' version 3" in refused.error
+        assert refused.status == 400 and "model 'fashion' version 3" in refused.error
         steady.wait_for(some)
         shutil.rmtree(broken)
         (root / "fashion" / "gradus.yaml").write_text("default_timeout_ms: 5000\n")
         assert load(server).status == 200
         steady.wait_for(some)
-    failed = [(which, answer.status, answer.body) for which, answer in steady.answers
-              if not says_the_class(answer, which)]
-    assert not failed, failed[:3]
-    versions = [answer.json["model_version"] for _, answer in steady.answers]
+    assert not steady.failed()
+    versions = steady.versions()
     assert set(versions) == {"1", "2"} and versions == sorted(versions)
     assert infer(server, version=1).status == 404
     assert index(server) == {("fashion", "2"): "READY"}
+
+
+def test_two_versions_asked_by_name_answer_through_loads_and_no_request_fails(start, root):
+    model = root / "fashion"
+    add_version(model, 2, "model.small.onnx")
+    (model / "gradus.yaml").write_text("version_policy: all\n")
+    server = start(root, "--providers", "cpu", "--model-control-mode", "explicit",
+                   "--load-model", "fashion")
+    poll("both versions to be loaded", 30, lambda: set(index(server).values()) == {"READY"})
+    some = 300 if LONG else 10  # four times; 20 a second
+    began = time.monotonic()
+    with Load(server, 20, 1) as first, Load(server, 20, 2) as second:
+        first.wait_for(some)
+        add_version(model, 3)
+        assert load(server).status == 200
+        assert infer(server).json["model_version"] == "3"
+        first.wait_for(some)
+        broken = add_broken_version(model, 4)
+        refused = load(server)
+        assert refused.status == 400 and "model 'fashion' version 4" in refused.error
+        first.wait_for(some)
+        shutil.rmtree(broken)
+        (model / "gradus.yaml").write_text("version_policy: {specific: [1, 2]}\n")
+        assert load(server).status == 200
+        first.wait_for(some)
+    took = time.monotonic() - began
+    for version, steady in (("1", first), ("2", second)):
+        assert not steady.failed()
+        assert set(steady.versions()) == {version}
+        assert not LONG or len(steady.answers) > 15 * took
+    assert index(server) == {("fashion", "1"): "READY", ("fashion", "2"): "READY"}
 
 
 def test_two_versions_at_once(start, root):
@@ -147,7 +190,7 @@ def test_poll_takes_what_has_come_to_rest(start, root):
     shutil.rmtree(root / "late")
     poll("the model to be gone", 30, lambda: ("late", "7") not in index(server))
     assert server.client.infer("late", {"image": IMAGES[:1]}).status == 404
-    assert load(server).status == 400
+    assert load(server).status == 503
 
 
 def test_poll_takes_other_weights_that_lie_beside_the_model(start, root):
@@ -210,6 +253,24 @@ def test_what_a_killed_server_was_sent_is_removed_by_the_next_one(start, root, t
 def test_a_mounted_model_is_served_under_its_name(start, tmp_path):
     shutil.copytree(FILES, tmp_path / "mounted")
     server = start(tmp_path / "mounted", "--providers", "cpu", env={"MODEL_NAME": "fashion"})
+    assert says_the_class(infer(server), 0)
+    assert server.client.get("/v2/models").json == {"models": ["fashion"]}
+
+
+def with_mnt_models(folder):
+    """A command that runs another one where `folder` is /mnt/models, which nobody else sees."""
+    script = ('mount -t tmpfs none /mnt && ln -s "$0" /mnt/models && '
+              'exec setpriv --pdeathsig KILL "$@"')
+    return ["unshare", "--map-root-user", "--mount", "sh", "-c", script, str(folder)]
+
+
+@pytest.mark.parametrize("what", ["a model", "a repository"])
+def test_without_a_repository_what_is_mounted_at_mnt_models_is_served(start, root, what):
+    through = with_mnt_models(FILES if what == "a model" else root)
+    if subprocess.run([*through, "test", "-x", BINARY], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespace may be made here, or the program lies in /mnt")
+    env = {"MODEL_NAME": "fashion"} if what == "a model" else {}
+    server = start([], "--providers", "cpu", "--exit-timeout-secs=0", through=through, env=env)
     assert says_the_class(infer(server), 0)
     assert server.client.get("/v2/models").json == {"models": ["fashion"]}
 

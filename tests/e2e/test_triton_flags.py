@@ -68,6 +68,7 @@ def effective(*flags):
     (["--grpc-max-connection-age=10"], "grpc.max_connection_age_ms", "10"),
     (["--grpc-max-connection-age-grace=11"], "grpc.max_connection_age_grace_ms", "11"),
     (["--exit-timeout-secs=5"], "exit_timeout_ms", "5000"),
+    (["--trace-log-frequency=5"], "trace.log_frequency", "5"),
     (["--log-verbose=1"], "log_level", "debug"),
     (["--log-verbose=0"], "log_level", "info"),
     (["--log-info=false"], "log_level", "warning"),
@@ -89,6 +90,11 @@ def test_a_flag_means_the_same(flags, key, value):
 def test_what_cannot_be_is_refused_with_a_reason(flag, text):
     code, _, said = run_to_end("serve", STORE, "--check-config", flag)
     assert code == 2 and flag.split("=")[0] in said and text in said, said
+
+
+def test_a_wildcard_stands_alone():
+    code, _, said = run_to_end("serve", STORE, "--check-config", "--load-model=*", "--load-model=x")
+    assert code == 2 and "--load-model" in said and "alone" in said, said
 
 
 def test_somebody_must_be_able_to_ask():

@@ -10,6 +10,8 @@ log_or_copy  x FP32 [n] -> y FP32 [n]; model.onnx is log(x), NaN below 0; model.
 busy         steps INT64 [1] -> done FP32 [1]: so many products of 96x96 matrices, one after
              another; the time of a run grows with `steps`
 external     x FP32 [n] -> y FP32 [n], doubled: the factor lies in weights.bin (external data)
+scaled       x FP32 [n,4] -> y FP32 [n,4] = x * scale + shift; scale FP32 [n,4], which is [[1,2,3,4]],
+             and shift FP32 [4], which is 0, may be overridden; not so in model.int8.onnx
 """
 from pathlib import Path
 
@@ -88,8 +90,21 @@ def external():
          save_as_external_data=True, location="weights.bin", size_threshold=0)
 
 
+def scaled():
+    scale, shift = np.array([[1, 2, 3, 4]], np.float32), np.zeros(4, np.float32)
+    overridable = [value("scale", TensorProto.FLOAT, ["n", 4]), value("shift", TensorProto.FLOAT, [4])]
+    for file, more in {"model.onnx": overridable, "model.int8.onnx": []}.items():
+        save(f"scaled/1/{file}",
+             [helper.make_node("Mul", ["x", "scale"], ["product"]),
+              helper.make_node("Add", ["product", "shift"], ["y"])],
+             [value("x", TensorProto.FLOAT, ["n", 4]), *more],
+             [value("y", TensorProto.FLOAT, ["n", 4])],
+             [numpy_helper.from_array(scale, "scale"), numpy_helper.from_array(shift, "shift")])
+
+
 every_type()
 scalar()
 log_or_copy()
 busy()
 external()
+scaled()

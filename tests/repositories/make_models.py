@@ -5,6 +5,7 @@
     /tmp/venv/bin/python tests/repositories/make_models.py
 
 vector   x FP32 [n,4] -> y FP32 [n,4] = x + bias; bias FP32 [4] is an input with an initializer
+rows     the same with bias FP32 [n,4], of which the file has one row
 fixed    x FP32 [1,4] -> y FP32 [1,4]: no batch dimension
 image    x FP32 [n,2,2] -> y FP32 [n,4]
 
@@ -19,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 HERE = Path(__file__).resolve().parent
 FLOAT = TensorProto.FLOAT
 OTHER_MODEL = {"no_batch_dimension": "fixed", "whole_shapes": "fixed", "reshape": "image",
-               "reshape_of_other_size": "image"}
+               "reshape_of_other_size": "image", "optional_input_batched": "rows"}
 OTHER_FILES = {"default_filename": ["1/net.onnx"],
                "version_specific": ["1/model.onnx", "3/model.onnx"],
                "version_all": ["1/model.onnx", "2/model.onnx"],
@@ -42,6 +43,9 @@ MODELS = {
     "vector": model([helper.make_node("Add", ["x", "bias"], ["y"])],
                     [value("x", ["n", 4]), value("bias", [4])], [value("y", ["n", 4])],
                     [numpy_helper.from_array(np.zeros(4, np.float32), "bias")]),
+    "rows": model([helper.make_node("Add", ["x", "bias"], ["y"])],
+                  [value("x", ["n", 4]), value("bias", ["n", 4])], [value("y", ["n", 4])],
+                  [numpy_helper.from_array(np.zeros((1, 4), np.float32), "bias")]),
     "fixed": model([helper.make_node("Neg", ["x"], ["y"])], [value("x", [1, 4])],
                    [value("y", [1, 4])]),
     "image": model([helper.make_node("Flatten", ["x"], ["y"])], [value("x", ["n", 2, 2])],

@@ -1,4 +1,4 @@
-// A backend that does what a test tells it: doubles its one input `x`, fails, or waits.
+// A backend that does what a test tells it: doubles its input `x`, fails, or waits.
 #pragma once
 #include <atomic>
 #include <cstring>
@@ -33,8 +33,11 @@ struct FakeLevel {
   }
   mutable std::mutex mutex;
   std::vector<std::int64_t> seen;
-  float factor = 2;         // tells levels apart by their answers
-  std::string input = "x";  // before it is loaded
+  float factor = 2;  // tells levels apart by their answers
+  // Before it is loaded.
+  std::string input = "x";
+  bool takes_scale = false;    // and multiplies by it: an optional input like the first
+  std::atomic<int> scaled{0};  // runs that it was given to
 };
 
 class FakeBackend final : public runtime::Backend {
@@ -44,7 +47,7 @@ class FakeBackend final : public runtime::Backend {
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override {
     ++level_->runs;
@@ -58,22 +61,34 @@ class FakeBackend final : public runtime::Backend {
     if (const auto ok = level_->before(); !ok) return tl::unexpected(ok.error());
     {
       const std::lock_guard lock(level_->mutex);
-      level_->seen.push_back(inputs[0].shape[0]);
+      level_->seen.push_back(inputs.views[0].shape[0]);
     }
-    std::vector<float> values(inputs[0].data.size() / sizeof(float));
-    std::memcpy(values.data(), inputs[0].data.data(), inputs[0].data.size());
+    std::vector<float> values(inputs.views[0].data.size() / sizeof(float));
+    std::memcpy(values.data(), inputs.views[0].data.data(), inputs.views[0].data.size());
     if (const auto ok = level_->before_values(values); !ok) return tl::unexpected(ok.error());
     for (float& value : values) value *= level_->factor;
-    std::vector<std::byte> bytes(inputs[0].data.size());
+    if (!inputs.optional.empty()) {
+      ++level_->scaled;
+      std::vector<float> scale(inputs.views[1].data.size() / sizeof(float));
+      std::memcpy(scale.data(), inputs.views[1].data.data(), inputs.views[1].data.size());
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] *= scale.at(i);
+    }
+    std::vector<std::byte> bytes(inputs.views[0].data.size());
     std::memcpy(bytes.data(), values.data(), bytes.size());
     return std::vector<Tensor>(outputs.size(),
-                               make_tensor(DType::kFp32, inputs[0].shape, std::move(bytes)));
+                               make_tensor(DType::kFp32, inputs.views[0].shape, std::move(bytes)));
   }
 
  private:
+  std::vector<runtime::TensorSpec> optional_inputs() const {
+    if (!level_->takes_scale) return {};
+    return {{"scale", DType::kFp32, {-1}}};
+  }
+
   const std::shared_ptr<FakeLevel> level_;
   const runtime::Signature signature_{.inputs = {{level_->input, DType::kFp32, {-1}}},
-                                      .outputs = {{"y", DType::kFp32, {-1}}}};
+                                      .outputs = {{"y", DType::kFp32, {-1}}},
+                                      .optional_inputs = optional_inputs()};
   const std::vector<runtime::Placement> placement_{{"CPUExecutionProvider", 1}};
 };
 

@@ -1,5 +1,6 @@
 #include "api/codec/infer_request.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <set>
@@ -124,8 +125,8 @@ class Decoder {
     return *named;
   }
 
-  // Microseconds, as a number or, since some clients' parameters are all text, as digits.
-  Result<Duration> timeout(value member) {
+  // Microseconds, as a number or, since some clients' parameters are all text, as digits; 0: none.
+  Result<std::optional<Duration>> timeout(value member) {
     constexpr std::string_view kWhat = "parameter 'timeout'";
     std::string_view digits = member.raw_json_token();
     std::uint64_t us = 0;
@@ -134,16 +135,16 @@ class Decoder {
       if (!text) return tl::unexpected(text.error());
       const char* const end = text->data() + text->size();
       const auto read = std::from_chars(text->data(), end, us);
-      if (read.ec != std::errc() || read.ptr != end || us < 1 || us > kMostTimeoutUs) {
+      if (read.ec != std::errc() || read.ptr != end || us > kMostTimeoutUs) {
         return walk_.unexpected_value(
-            member, kWhat, "microseconds in [1, " + std::to_string(kMostTimeoutUs) + "]");
+            member, kWhat, "microseconds in [0, " + std::to_string(kMostTimeoutUs) + "]");
       }
     } else {
-      auto number = walk_.integer(member, kWhat, 1, kMostTimeoutUs);
+      auto number = walk_.integer(member, kWhat, 0, kMostTimeoutUs);
       if (!number) return tl::unexpected(std::move(number.error()));
       us = *number;
     }
-    return std::chrono::microseconds(us);
+    return us == 0 ? std::nullopt : std::optional<Duration>(std::chrono::microseconds(us));
   }
 
   Result<void> output(value element, std::size_t index) {
@@ -173,7 +174,7 @@ class Decoder {
     if (!read) {
       const std::string label =
           name.empty() ? "outputs[" + std::to_string(index) + "]" : "output " + quote_name(name);
-      return refuse(label + ": " + read.error().message);
+      return fail(read.error().code, label + ": " + read.error().message);
     }
     decoded_.request.outputs.push_back(std::move(name));
     output_binary_.push_back(binary);
@@ -241,6 +242,22 @@ Result<DecodedInfer> decode_infer(std::string_view model, std::string_view versi
   decoded.request.model = model;
   decoded.request.version = version;
   return decoded;
+}
+
+std::string request_id(const Body& body, std::optional<std::size_t> json_length,
+                       const DecodeLimits& limits) {
+  const std::size_t length = std::min(json_length.value_or(body.bytes.size()), body.bytes.size());
+  std::string id;
+  const auto look = [&id](JsonWalk& walk, ondemand::object root) {
+    return walk.each_member(root, [&](std::string_view key, value member) {
+      return key == "id" ? assign(walk.string(member, "'id'"), id) : walk.skip(member, 1);
+    });
+  };
+  // As far as the text can be read: what is wrong with it has been said.
+  static_cast<void>(read_object(body.bytes.first(length),
+                                body.bytes.size() - length + body.readable_after, "the request",
+                                limits.max_json_depth, look));
+  return id;
 }
 
 }  // namespace gradus::api

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "api/codec/output_forms.h"
@@ -73,12 +74,16 @@ constexpr std::size_t body_offset(std::optional<std::size_t> json_length) {
 }
 
 /// Any thread. Every fault of the body is kInvalid and says which tensor or key, what came and
-/// what was expected; no other code is returned.
+/// what was expected. kNotFound: a shared memory region; kUnavailable: no memory.
 /// @param json_length value of `Inference-Header-Content-Length`, > 0 (0 asks for
 ///   decode_raw_infer); nothing: the whole body is JSON
 Result<DecodedInfer> decode_infer(std::string_view model, std::string_view version, Body body,
                                   std::optional<std::size_t> json_length,
                                   const DecodeLimits& limits = {});
+
+/// The `id` of a body that decode_infer refuses; "": it has none, or none can be read.
+std::string request_id(const Body& body, std::optional<std::size_t> json_length,
+                       const DecodeLimits& limits);
 
 /// A raw request, `Inference-Header-Content-Length: 0`: the whole body is the model's only input
 /// and every output is wanted as binary. The body's size settles the one dimension that may be

@@ -36,7 +36,10 @@ Result<NamedView> InputDecoder::read(value element, std::size_t index) {
     return refuse(label + ": " + read.error().message);
   }
   auto tensor = finish(in);
-  if (!tensor) return refuse("input " + quote_name(in.name) + ": " + tensor.error().message);
+  if (!tensor) {
+    return fail(tensor.error().code,
+                "input " + quote_name(in.name) + ": " + tensor.error().message);
+  }
   return NamedView{std::move(in.name), std::move(*tensor)};
 }
 

@@ -32,7 +32,8 @@ class InputDecoder {
         memory_(shared.memory),
         shared_left_(shared.most_bytes) {}
 
-  /// The next input; its data lies in the body or in one of the copies. kInvalid names it.
+  /// The next input; its data lies in the body or in one of the copies. Errors name it:
+  /// kInvalid, or as find_range() and read_shared().
   Result<NamedView> read(ondemand::value element, std::size_t index);
 
   std::size_t bytes_left() const { return binary_.size(); }

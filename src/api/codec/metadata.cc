@@ -69,7 +69,7 @@ std::string model_names_json(const std::vector<std::string>& names) {
 std::string model_metadata_json(const serving::ModelInfo& model) {
   return "{\"name\":" + json_string(model.name) + ",\"versions\":" + list(model.versions) +
          ",\"platform\":" + json_string(kPlatform) +
-         ",\"inputs\":" + specs(model.signature.inputs) +
+         ",\"inputs\":" + specs(model.signature.all_inputs()) +
          ",\"outputs\":" + specs(model.signature.outputs) + '}';
 }
 

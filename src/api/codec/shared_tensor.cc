@@ -21,8 +21,8 @@ Result<RegionRange> find_range(const SharedMemory* memory, const RegionName& nam
   if (!name.byte_size) return refuse("parameter 'shared_memory_byte_size' is missing");
   RegionRange range{memory->find(*name.region), name.offset.value_or(0), *name.byte_size};
   if (!range.region) {
-    return refuse("there is no shared memory region '" + name.region->substr(0, 80) +
-                  "'; register it first");
+    return fail(Code::kNotFound, "there is no shared memory region '" + name.region->substr(0, 80) +
+                                     "'; register it first");
   }
   if (auto inside = range.region->check_range(range.offset, range.byte_size); !inside) {
     return tl::unexpected(std::move(inside.error()));

@@ -34,8 +34,8 @@ struct RegionName {
 };
 
 /// @param memory null: the server does not allow it
-/// @return without a region where nothing is named. kInvalid: no such region, a parameter is
-///   missing, or it is beyond the region
+/// @return without a region where nothing is named. kNotFound: no such region; kInvalid: a
+///   parameter is missing, or it is beyond the region
 Result<RegionRange> find_range(const SharedMemory* memory, const RegionName& name);
 
 /// A copy of the tensor.

@@ -33,16 +33,6 @@ bool put(int fd, std::string_view text, std::uint64_t at) {
   return true;
 }
 
-// An empty array in a new file, or -1.
-int begin_file(const std::string& path, bool replace) {
-  const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
-  const int fd = ::open(path.c_str(), flags, 0640);
-  if (fd < 0) return -1;
-  if (put(fd, kBegin, 0) && put(fd, kEnd, kBegin.size())) return fd;
-  ::close(fd);
-  return -1;
-}
-
 bool is_plain_name(std::string_view name) {
   constexpr std::size_t kMostName = 100;
   const auto plain = [](char c) {
@@ -67,7 +57,25 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::open(std::string path) {
 
 TraceWriter::~TraceWriter() { flush(kLastWords); }
 
-TraceWriter::File::~File() { ::close(fd); }
+TraceWriter::Array::~Array() {
+  if (fd >= 0) ::close(fd);
+}
+
+// An empty one in a new file.
+bool TraceWriter::begin(const std::string& path, bool replace, Array& array) {
+  const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
+  const int fd = ::open(path.c_str(), flags, 0640);
+  if (fd < 0) return false;
+  if (!put(fd, kBegin, 0) || !put(fd, kEnd, kBegin.size())) {
+    ::close(fd);
+    return false;
+  }
+  if (array.fd >= 0) ::close(array.fd);
+  array.fd = fd;
+  array.end = kBegin.size();
+  array.traces = 0;
+  return true;
+}
 
 Result<void> TraceWriter::make(const std::string& path, bool replace) {
   const MutexLock lock(mutex_);  // so that none is made twice
@@ -76,13 +84,12 @@ Result<void> TraceWriter::make(const std::string& path, bool replace) {
     return fail(Code::kInvalid, "trace_file: this server has made " + std::to_string(kMostFiles) +
                                     " trace files already; name one of them");
   }
-  const int fd = begin_file(path, replace);
-  if (fd < 0) {
-    return fail(Code::kInvalid,
-                "trace_file '" + path + "' cannot be made: " + std::strerror(errno));
-  }
-  files_.try_emplace(path, replace, fd, kBegin.size());
-  return {};
+  File& file = files_[path];
+  file.replace = replace;
+  if (begin(path, replace, file.whole)) return {};
+  const std::string why = std::strerror(errno);
+  files_.erase(path);
+  return fail(Code::kInvalid, "trace_file '" + path + "' cannot be made: " + why);
 }
 
 Result<std::string> TraceWriter::file_of_client(std::string_view name) {
@@ -122,21 +129,20 @@ void TraceWriter::append(const std::string& path, const std::string& entries,
     if (found == files_.end()) return;
     file = &found->second;
   }
-  if (log_frequency > 0 && file->traces >= log_frequency) {
-    const std::string next = path + "." + std::to_string(file->part + 1);
-    const int fd = begin_file(next, file->replace);
-    if (fd < 0) return fault("'" + next + "' cannot be made: " + std::strerror(errno));
-    ::close(std::exchange(file->fd, fd));
-    file->end = kBegin.size();
-    file->traces = 0;
-    ++file->part;
+  Array& array = log_frequency > 0 ? file->part : file->whole;
+  if (log_frequency > 0 && (array.fd < 0 || array.traces >= log_frequency)) {
+    const std::string next = path + "." + std::to_string(file->parts);
+    if (!begin(next, file->replace, array)) {
+      return fault("'" + next + "' cannot be made: " + std::strerror(errno));
+    }
+    ++file->parts;
   }
-  const std::string text = (file->traces > 0 ? ",\n" : "\n") + entries;
-  if (!put(file->fd, text + std::string(kEnd), file->end)) {
+  const std::string text = (array.traces > 0 ? ",\n" : "\n") + entries;
+  if (!put(array.fd, text + std::string(kEnd), array.end)) {
     return fault("'" + path + "' cannot be written: " + std::strerror(errno));
   }
-  file->end += text.size();
-  ++file->traces;
+  array.end += text.size();
+  ++array.traces;
 }
 
 void TraceWriter::flush(Duration limit) {

@@ -40,7 +40,7 @@ class TraceWriter {
   /// Appends to the file's array. Any thread.
   /// @param path one of the above
   /// @param entries JSON objects, separated by commas
-  /// @param log_frequency a new file, `path.1` and so on, after so many traces; 0: never
+  /// @param log_frequency so many traces a file, `path.0`, `path.1` and so on; 0: all in `path`
   void write(const std::string& path, std::string entries, std::uint32_t log_frequency);
 
   /// Waits until what was handed over before is written, or the time is over.
@@ -49,23 +49,28 @@ class TraceWriter {
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
+  // An open file; none: fd is -1.
+  struct Array {
+    Array() = default;
+    ~Array();
+    Array(const Array&) = delete;
+    Array& operator=(const Array&) = delete;
+
+    int fd = -1;
+    std::uint64_t end = 0;  // where the next trace goes
+    std::uint64_t traces = 0;
+  };
   // Of the writing thread, once it is made.
   struct File {
-    File(bool may_replace, int opened, std::uint64_t at)
-        : replace(may_replace), fd(opened), end(at) {}
-    ~File();
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-
-    const bool replace;  // parts of it may take the place of older ones
-    int fd;
-    std::uint64_t end;         // where the next trace goes
-    std::uint64_t traces = 0;  // in this part
-    std::uint32_t part = 0;
+    bool replace = false;  // parts of it may take the place of older ones
+    Array whole;
+    Array part;               // `path.N`, the last
+    std::uint32_t parts = 0;  // made so far
   };
 
   explicit TraceWriter(std::string path) : path_(std::move(path)) {}
   Result<void> make(const std::string& path, bool replace);
+  static bool begin(const std::string& path, bool replace, Array& array);
   void append(const std::string& path, const std::string& entries, std::uint32_t log_frequency);
   void fault(const std::string& what);
 

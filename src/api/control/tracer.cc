@@ -35,9 +35,14 @@ Trace::~Trace() {
   }
 }
 
+void Trace::about(std::string_view version, std::string_view id) {
+  version_ = version;
+  request_id_ = id;
+}
+
 void Trace::answered(const Result<serving::Response>& result, TimePoint at) {
   if (!result) {
-    error_ = result.error().message;
+    failed(result.error());
     return stamp("REQUEST_END", at);
   }
   version_ = result->version;
@@ -52,7 +57,20 @@ void Trace::answered(const Result<serving::Response>& result, TimePoint at) {
   stamp("COMPUTE_INPUT_END", origin.begun + origin.joining);
   stamp("COMPUTE_OUTPUT_START", end - origin.splitting);
   stamp("COMPUTE_END", end);
+  stamp("INFER_RESPONSE_COMPLETE", at);
   stamp("REQUEST_END", at);
+}
+
+void Trace::refused(const Error& error, TimePoint at) {
+  failed(error);
+  stamp("REQUEST_START", at);
+  stamp("REQUEST_END", at);
+}
+
+std::shared_ptr<SendTimes> Trace::send_times(const std::shared_ptr<Trace>& trace, const char* begun,
+                                             const char* ended) {
+  trace->sent_names_ = {begun, ended};
+  return {trace, &trace->sent_};
 }
 
 std::string Trace::entries() const {
@@ -64,10 +82,13 @@ std::string Trace::entries() const {
                      member("request_id", request_id_) + answerer_;
   if (!error_.empty()) text += member("error", error_);
   text += "},\n" + id + ",\"timestamps\":[";
-  for (const auto& [name, at] : stamps_) {
+  const auto add = [&text](const char* name, TimePoint at) {
     if (!text.ends_with('[')) text += ',';
     text += std::string("{\"name\":\"") + name + "\",\"ns\":" + ns_text(at) + '}';
-  }
+  };
+  for (const auto& [name, at] : stamps_) add(name, at);
+  if (sent_.begun != TimePoint{}) add(sent_names_.first, sent_.begun);
+  if (sent_.ended != TimePoint{}) add(sent_names_.second, sent_.ended);
   return text + "]}";
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/control/send_times.h"
 #include "api/control/trace_settings.h"
 #include "api/control/trace_writer.h"
 #include "base/clock.h"
@@ -31,9 +32,20 @@ class Trace {
 
   /// @param name static storage: `HTTP_RECV_START`
   void stamp(const char* name, TimePoint at) { stamps_.emplace_back(name, at); }
+  /// What the client said of its request, "" for what it did not.
+  void about(std::string_view version, std::string_view id);
   /// What the engine came to, and the times that it knows.
   /// @param at now
   void answered(const Result<serving::Response>& result, TimePoint at);
+  /// The client gets an error.
+  void failed(const Error& error) { error_ = error.message; }
+  /// As failed(), before the engine had it.
+  void refused(const Error& error, TimePoint at);
+
+  /// For who writes the answer. It holds the trace, which nobody else may touch from then on.
+  /// @param begun, ended names of the times, static storage: `HTTP_SEND_START`
+  static std::shared_ptr<SendTimes> send_times(const std::shared_ptr<Trace>& trace,
+                                               const char* begun, const char* ended);
 
  private:
   std::string entries() const;
@@ -45,6 +57,8 @@ class Trace {
   std::string error_;     // "": none
   std::string answerer_;  // members that say what answered; "": nothing did
   std::vector<std::pair<const char*, TimePoint>> stamps_;
+  SendTimes sent_;
+  std::pair<const char*, const char*> sent_names_{};
   const std::string path_;
   const std::uint32_t log_frequency_;
   const std::shared_ptr<TraceWriter> writer_;

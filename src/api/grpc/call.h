@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "api/control/send_times.h"
+
 namespace grpc {
 class ByteBuffer;
 class ServerContext;
@@ -32,6 +34,10 @@ class Call {
 
   /// Metadata behind the last message; before finish(). One thread.
   virtual void add_trailer(const std::string& name, const std::string& value) = 0;
+
+  /// Of the next message, or of the status that ends the call; before write() or finish(), whose
+  /// thread it is. Filled in when gRPC gets it, and when its transport has taken it; then let go.
+  virtual void time_sending(std::shared_ptr<SendTimes> times) = 0;
 
   /// The first time counts.
   virtual void finish(const grpc::Status& status) = 0;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "serving/run_lane.h"
 
@@ -93,6 +94,7 @@ class CallQueue::Running::OneCall final : public Call,
   void add_trailer(const std::string& name, const std::string& value) override {
     context_.AddTrailingMetadata(name, value);
   }
+  void time_sending(std::shared_ptr<SendTimes> times) override { send_times_ = std::move(times); }
   void finish(const grpc::Status& status) override;
   void finish(grpc::ByteBuffer&& last) override;
   void when_cancelled(std::function<void()> call) override;
@@ -105,8 +107,10 @@ class CallQueue::Running::OneCall final : public Call,
   void on_accepted(bool ok);
   void on_read(bool ok);
   void on_written(bool ok);
-  void on_finished(bool) {}
+  void on_finished(bool ok) { end_sending(ok); }
   void on_done(bool);
+  void begin_sending();
+  void end_sending(bool ok);
 
   Running& queue_;
   grpc::GenericServerContext context_;
@@ -118,6 +122,7 @@ class CallQueue::Running::OneCall final : public Call,
   Event done_{&OneCall::on_done};
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
+  std::shared_ptr<SendTimes> send_times_;
   std::function<void(grpc::ByteBuffer*)> when_read_;
   std::function<void(bool)> when_written_;
   std::atomic<bool> over_{false};  // finish() was called
@@ -162,18 +167,21 @@ void CallQueue::Running::OneCall::write(grpc::ByteBuffer&& message,
   outgoing_.Swap(&message);
   when_written_ = std::move(done);
   queue_.post([self = shared_from_this()] {
+    self->begin_sending();
     self->stream_.Write(self->outgoing_, self->begin(self->written_));
   });
 }
 
 void CallQueue::Running::OneCall::on_written(bool ok) {
   outgoing_.Clear();
+  end_sending(ok);
   std::exchange(when_written_, nullptr)(ok);
 }
 
 void CallQueue::Running::OneCall::finish(const grpc::Status& status) {
   if (over_.exchange(true)) return;
   queue_.post([self = shared_from_this(), status] {
+    self->begin_sending();
     self->stream_.Finish(status, self->begin(self->finished_));
   });
 }
@@ -182,9 +190,19 @@ void CallQueue::Running::OneCall::finish(grpc::ByteBuffer&& last) {
   if (over_.exchange(true)) return;
   outgoing_.Swap(&last);
   queue_.post([self = shared_from_this()] {
+    self->begin_sending();
     self->stream_.WriteAndFinish(self->outgoing_, {}, grpc::Status::OK,
                                  self->begin(self->finished_));
   });
+}
+
+void CallQueue::Running::OneCall::begin_sending() {
+  if (send_times_) send_times_->begun = steady_clock().now();
+}
+
+void CallQueue::Running::OneCall::end_sending(bool ok) {
+  if (send_times_ && ok) send_times_->ended = steady_clock().now();
+  send_times_ = nullptr;
 }
 
 void CallQueue::Running::OneCall::when_cancelled(std::function<void()> call) {

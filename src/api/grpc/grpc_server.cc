@@ -111,6 +111,7 @@ Calls calls(InferContext& context, const std::string& version, Health& health) {
   Calls all{
       {"/grpc.health.v1.Health/Check", [&](const auto& call) { health.check(call); }},
       {"/grpc.health.v1.Health/Watch", [&](const auto& call) { health.watch(call); }},
+      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", start_reflection},
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", start_reflection},
   };
   const auto add = [&](const std::string& method, CallQueue::Handler answer) {

@@ -72,7 +72,9 @@ struct Received {
 };
 
 // Takes the bytes. No exception leaves it: memory may run out.
-Received read(const InferContext& context, ByteBuffer& bytes) {
+// @param awaited since when the message was waited for
+Received read(const InferContext& context, TimePoint awaited, ByteBuffer& bytes) {
+  const TimePoint came_at = context.clock.now();
   Received received;
   try {
     InferMessage came;
@@ -83,6 +85,11 @@ Received read(const InferContext& context, ByteBuffer& bytes) {
     received.version = came.message->model_version();
     received.id = came.message->id();
     received.trace = context.control->tracer->sample(received.model);
+    if (received.trace) {
+      received.trace->about(received.version, received.id);
+      received.trace->stamp("GRPC_WAITREAD_START", awaited);
+      received.trace->stamp("GRPC_WAITREAD_END", came_at);
+    }
     received.decoded =
         whole ? decode_message(std::move(came.message),
                                {context.control->shared_memory.get(), context.most_shared},
@@ -100,32 +107,34 @@ Received read(const InferContext& context, ByteBuffer& bytes) {
   return received;
 }
 
-// Called once with the engine's answer and what was wanted of it.
-using Answered = std::function<void(Result<serving::Response>, const OutputWishes&)>;
+// Called once with the engine's answer, what was wanted of it and the request's trace, or null.
+using Answered = std::function<void(Result<serving::Response>, const OutputWishes&,
+                                    const std::shared_ptr<Trace>&)>;
 
 void infer(InferContext& context, const Call& call, Received received, Cancellation& cancellation,
            Answered answered) {
   const auto refuse = [&](const Error& error) {
     context.engine.refused(received.model, received.version, error.code);
-    answered(tl::unexpected(error), {});
+    if (received.trace) received.trace->refused(error, context.clock.now());
+    answered(tl::unexpected(error), {}, received.trace);
   };
   if (!received.decoded) return refuse(received.decoded.error());
   serving::Request* const request = &received.decoded->request;
   request->arrival = context.clock.now();
-  if (received.trace) received.trace->stamp("REQUEST_START", request->arrival);
   if (const auto left = time_left(call)) {
     if (*left <= Duration::zero()) {
       return refuse({Code::kDeadline, "the call's deadline passed before the request was read"});
     }
     request->client_timeout = *left;
   }
+  if (received.trace) received.trace->stamp("REQUEST_START", request->arrival);
   cancellation.hold(context.engine.infer(
       std::move(*request),
       [answered = std::move(answered), wishes = std::move(received.decoded->wishes),
        trace = std::move(received.trace),
        &clock = context.clock](Result<serving::Response> result) {
         if (trace) trace->answered(result, clock.now());
-        answered(std::move(result), wishes);
+        answered(std::move(result), wishes, trace);
       }));
 }
 
@@ -143,11 +152,17 @@ Result<ByteBuffer> encode(serving::Response& response, const OutputWishes& wishe
   }
 }
 
+void time_sending(Call& call, const std::shared_ptr<Trace>& trace) {
+  if (trace) call.time_sending(Trace::send_times(trace, "GRPC_SEND_START", "GRPC_SEND_END"));
+}
+
 void answer(InferContext& context, Call& call, Result<serving::Response> result,
-            const OutputWishes& wishes) {
+            const OutputWishes& wishes, const std::shared_ptr<Trace>& trace) {
   auto bytes = result ? encode(*result, wishes, Envelope::kNone)
                       : Result<ByteBuffer>(tl::unexpected(result.error()));
   --context.under_way;
+  if (trace && !bytes) trace->failed(bytes.error());
+  time_sending(call, trace);
   if (!bytes) return call.finish(status_of(bytes.error()));
   call.add_trailer("gradus-level", std::to_string(result->origin.level));
   call.add_trailer("gradus-variant", header_value(result->origin.variant));
@@ -171,21 +186,25 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
     Cancellation cancellation;
     std::string id;
     std::optional<ByteBuffer> answer;
+    std::shared_ptr<Trace> trace = nullptr;  // with the answer; null: it is not traced
   };
 
   void read_next() {
-    call_->read([self = shared_from_this()](ByteBuffer* bytes) { self->on_read(bytes); });
+    const TimePoint awaited = context_.clock.now();
+    call_->read(
+        [self = shared_from_this(), awaited](ByteBuffer* bytes) { self->on_read(awaited, bytes); });
   }
 
-  void on_read(ByteBuffer* bytes) {
+  void on_read(TimePoint awaited, ByteBuffer* bytes) {
     const auto turn = bytes != nullptr ? admit() : nullptr;
     if (turn) {
-      Received received = read(context_, *bytes);
+      Received received = read(context_, awaited, *bytes);
       turn->id = received.id;
       infer(context_, *call_, std::move(received), turn->cancellation,
             [self = shared_from_this(), turn](Result<serving::Response> result,
-                                              const OutputWishes& wishes) {
-              self->answered(turn, std::move(result), wishes);
+                                              const OutputWishes& wishes,
+                                              const std::shared_ptr<Trace>& trace) {
+              self->answered(turn, std::move(result), wishes, trace);
             });
     }
     advance([&]() REQUIRES(mutex_) {
@@ -223,12 +242,16 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
   }
 
   void answered(const std::shared_ptr<Turn>& turn, Result<serving::Response> result,
-                const OutputWishes& wishes) {
+                const OutputWishes& wishes, const std::shared_ptr<Trace>& trace) {
     auto bytes = result ? encode(*result, wishes, Envelope::kStream)
                         : Result<ByteBuffer>(tl::unexpected(result.error()));
+    if (trace && !bytes) trace->failed(bytes.error());
     if (!bytes) bytes = buffer_of(encode_stream_error(bytes.error().message, turn->id));
     --context_.under_way;
-    advance([&]() REQUIRES(mutex_) { turn->answer = std::move(*bytes); });
+    advance([&]() REQUIRES(mutex_) {
+      turn->answer = std::move(*bytes);
+      turn->trace = trace;
+    });
   }
 
   // Changes the state and does what follows from it. The end comes when nothing is read or written
@@ -237,6 +260,7 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
   void advance(Change change) {
     bool write = false, read = false, finish = false, cancelled = false;
     ByteBuffer answer;
+    std::shared_ptr<Trace> trace;
     {
       const MutexLock lock(mutex_);
       change();
@@ -244,6 +268,7 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
       if (!writing_ && !turns_.empty() && turns_.front()->answer) {
         writing_ = write = true;
         answer.Swap(&*turns_.front()->answer);
+        trace = std::move(turns_.front()->trace);
       }
       if (!reading_ && !all_read_ && !broken_ && turns_.size() < kMostAtOnce) {
         reading_ = read = true;
@@ -254,6 +279,7 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
       cancelled = broken_;
     }
     if (write) {
+      time_sending(*call_, trace);
       call_->write(std::move(answer),
                    [self = shared_from_this()](bool sent) { self->on_written(sent); });
     }
@@ -275,15 +301,16 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
 }  // namespace
 
 void start_infer(InferContext& context, const std::shared_ptr<Call>& call) {
-  read_request(call, [&context, call](ByteBuffer& bytes) {
+  read_request(call, [&context, call, awaited = context.clock.now()](ByteBuffer& bytes) {
     ++context.under_way;
     const auto cancellation = std::make_shared<Cancellation>();
     call->when_cancelled([call, cancellation] {
       if (!is_late(*call)) cancellation->cancel();
     });
-    infer(context, *call, read(context, bytes), *cancellation,
-          [&context, call](Result<serving::Response> result, const OutputWishes& wishes) {
-            answer(context, *call, std::move(result), wishes);
+    infer(context, *call, read(context, awaited, bytes), *cancellation,
+          [&context, call](Result<serving::Response> result, const OutputWishes& wishes,
+                           const std::shared_ptr<Trace>& trace) {
+            answer(context, *call, std::move(result), wishes, trace);
           });
   });
 }

@@ -79,9 +79,9 @@ Result<void> read_parameter(const std::string& name, const InferParameter& value
     if (!level) return tl::unexpected(level.error());
     (name == "min_level" ? request.min_level : request.max_level) = static_cast<int>(*level);
   } else if (name == "timeout") {
-    const auto us = integer_or_digits(name, value, 1, kMostTimeoutUs);
+    const auto us = integer_or_digits(name, value, 0, kMostTimeoutUs);
     if (!us) return tl::unexpected(us.error());
-    request.timeout = std::chrono::microseconds(*us);
+    if (*us > 0) request.timeout = std::chrono::microseconds(*us);  // 0: none
   } else if (name == "priority") {
     const auto priority = integer(name, value, 0, kMostPriority);
     if (!priority) return tl::unexpected(priority.error());
@@ -338,7 +338,10 @@ Result<void> read_outputs(const Message& message, const SharedMemory* memory,
     const auto& output = message.outputs(i);
     if (output.name().empty()) return refuse("outputs[" + std::to_string(i) + "]: 'name' is empty");
     auto wish = read_wish(output, memory);
-    if (!wish) return refuse("output " + in_quotes(output.name()) + ": " + wish.error().message);
+    if (!wish) {
+      return fail(wish.error().code,
+                  "output " + in_quotes(output.name()) + ": " + wish.error().message);
+    }
     any = any || wish->place.region || wish->classes > 0;
     decoded.request.outputs.push_back(output.name());
     decoded.wishes.named.push_back(std::move(*wish));

@@ -47,7 +47,7 @@ struct DecodedMessage {
 /// @param raw what was taken out of its raw_input_contents; kept too
 /// Inputs in shared memory are copied from there.
 /// @return the request's `arrival` is left for the caller to stamp. kInvalid names the input,
-///   output or parameter; kUnavailable: no memory
+///   output or parameter; kNotFound: a shared memory region; kUnavailable: no memory
 Result<DecodedMessage> decode_message(std::shared_ptr<const inference::ModelInferRequest> message,
                                       const SharedInputs& shared = {},
                                       std::vector<Segment> raw = {});

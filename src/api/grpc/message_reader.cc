@@ -4,6 +4,7 @@
 #include <google/protobuf/wire_format_lite.h>
 #include <grpc_service.pb.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -27,7 +28,9 @@ constexpr std::uint32_t tag_of(int field) {
 
 // A length that the message has room for.
 bool read_size(CodedInputStream& input, int& size) {
-  return input.ReadVarintSizeAsInt(&size) && size <= input.BytesUntilLimit();
+  if (!input.ReadVarintSizeAsInt(&size)) return false;
+  const int left = input.BytesUntilLimit();  // -1: the limit is the largest int, or there is none
+  return size <= (left < 0 ? std::numeric_limits<int>::max() - input.CurrentPosition() : left);
 }
 
 tl::unexpected<Error> no_message() {
@@ -58,9 +61,10 @@ Result<void> read_tensor(CodedInputStream& input, worker::SharedPool& pool,
 bool read_input(CodedInputStream& input, Message& message) {
   int size = 0;
   if (!read_size(input, size)) return false;
+  const int end = input.CurrentPosition() + size;
   const auto outer = input.PushLimit(size);
   const bool whole = message.add_inputs()->MergePartialFromCodedStream(&input) &&
-                     input.ConsumedEntireMessage() && input.BytesUntilLimit() == 0;
+                     input.ConsumedEntireMessage() && input.CurrentPosition() == end;
   input.PopLimit(outer);
   return whole;
 }

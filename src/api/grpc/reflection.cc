@@ -5,6 +5,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 #include <reflection.pb.h>
+#include <reflection_v1alpha.pb.h>
 
 #include <limits>
 #include <set>
@@ -19,17 +20,22 @@ namespace {
 
 using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptor;
-using grpc::reflection::v1alpha::ServerReflectionRequest;
-using grpc::reflection::v1alpha::ServerReflectionResponse;
+using grpc::reflection::v1::ServerReflectionRequest;
+using grpc::reflection::v1::ServerReflectionResponse;
 
 constexpr const char* kServices[] = {"inference.GRPCInferenceService", "grpc.health.v1.Health",
+                                     "grpc.reflection.v1.ServerReflection",
                                      "grpc.reflection.v1alpha.ServerReflection"};
 
-const DescriptorPool& pool() { return *DescriptorPool::generated_pool(); }
+const DescriptorPool& pool() {
+  // Else the linker leaves its file out: its messages are v1's on the wire, and those serve both.
+  grpc::reflection::v1alpha::ServerReflectionRequest::descriptor();
+  return *DescriptorPool::generated_pool();
+}
 
 // The file and those that it needs, each once.
 void add_files(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
-               grpc::reflection::v1alpha::FileDescriptorResponse& to) {
+               grpc::reflection::v1::FileDescriptorResponse& to) {
   if (!added.insert(&file).second) return;
   google::protobuf::FileDescriptorProto said;
   file.CopyTo(&said);
@@ -49,7 +55,7 @@ void answer_file(const FileDescriptor* file, const std::string& what,
   add_files(*file, added, *to.mutable_file_descriptor_response());
 }
 
-void answer_extension(const grpc::reflection::v1alpha::ExtensionRequest& asked,
+void answer_extension(const grpc::reflection::v1::ExtensionRequest& asked,
                       ServerReflectionResponse& to) {
   const auto* const type = pool().FindMessageTypeByName(asked.containing_type());
   const auto* const found =

@@ -1,5 +1,5 @@
-// grpc.reflection.v1alpha: what services and messages there are, for tools such as grpcurl.
-// Source: gRPC's server reflection protocol (doc/server-reflection.md).
+// grpc.reflection.v1 and v1alpha, the same under two names: what services and messages there are,
+// for tools such as grpcurl. Source: gRPC's server reflection protocol (doc/server-reflection.md).
 #pragma once
 #include <memory>
 

@@ -75,7 +75,7 @@ Result<inference::ModelMetadataResponse> model(const inference::ModelMetadataReq
   response.set_name(info->name);
   for (const std::string& version : info->versions) response.add_versions(version);
   response.set_platform(std::string(kPlatform));
-  fill(info->signature.inputs, *response.mutable_inputs());
+  fill(info->signature.all_inputs(), *response.mutable_inputs());
   fill(info->signature.outputs, *response.mutable_outputs());
   return response;
 }

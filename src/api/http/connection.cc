@@ -282,6 +282,7 @@ void Connection::refuse(int status, std::string_view text) {
 void Connection::write(bool keep_alive) {
   state_ = State::kWriting;
   keep_alive_ = keep_alive;
+  if (response_.send_times) response_.send_times->begun = core_->clock.now();
   head_.clear();
   append_response_head(head_, response_, keep_alive, parser_.http_1_0(), wall_now());
   out_.clear();
@@ -311,6 +312,7 @@ void Connection::flush() {
   }
   if (state_ == State::kBody) return read_body();
   if (state_ == State::kChunkedBody) return take_chunks();
+  if (response_.send_times) response_.send_times->ended = core_->clock.now();
   after_.let_go = std::exchange(response_, {});
   keep_alive_ ? next_request() : linger();
 }

@@ -54,11 +54,13 @@ HttpResponse Routes::unregister_regions(const PathNames& names) const {
 }
 
 HttpResponse Routes::set_log(const HttpRequest& request) const {
-  if (auto barred = admin.refusal(request)) return std::move(*barred);
   const auto values = decode_log_settings(request.body);
   if (!values) return refusal(values.error());
-  log_change("the log", "", request.peer);
-  if (auto changed = control->log.change(*values); !changed) return refusal(changed.error());
+  if (!values->empty()) {
+    if (auto barred = admin.refusal(request)) return std::move(*barred);
+    log_change("the log", "", request.peer);
+    if (auto changed = control->log.change(*values); !changed) return refusal(changed.error());
+  }
   return json_answer(log_settings_json(control->log.all()));
 }
 
@@ -68,10 +70,11 @@ HttpResponse Routes::trace(const PathNames& names) const {
 }
 
 HttpResponse Routes::set_trace(const PathNames& names, const HttpRequest& request) const {
-  if (auto barred = admin.refusal(request)) return std::move(*barred);
-  if (auto known = check_model(engine, names.model); !known) return refusal(known.error());
   const auto values = decode_trace_settings(request.body);
   if (!values) return refusal(values.error());
+  if (values->empty()) return trace(names);
+  if (auto barred = admin.refusal(request)) return std::move(*barred);
+  if (auto known = check_model(engine, names.model); !known) return refusal(known.error());
   log_change("traces", names.model, request.peer);
   if (auto changed = control->tracer->change(names.model, *values); !changed) {
     return refusal(changed.error());
@@ -105,7 +108,7 @@ std::vector<Path> control_paths(const serving::Engine& engine, std::shared_ptr<C
       {"/v2/cudasharedmemory[/region/{region}]/status",
        at_once([](auto&...) { return json_answer("[]"); }), nullptr},
       {"/v2/cudasharedmemory/region/{region}/register", nullptr,
-       at_once([](auto&...) { return refusal(refused(kNoCuda)); })},
+       at_once([](auto&...) { return error_response(501, kNoCuda); })},
       {"/v2/cudasharedmemory[/region/{region}]/unregister", nullptr,
        at_once([](auto&...) { return json_answer(""); })},
       {"/v2/logging", at_once([](auto& to, auto&, auto&) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/codec/segment.h"
+#include "api/control/send_times.h"
 #include "base/clock.h"
 
 namespace gradus::api {
@@ -47,6 +48,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string_view, std::string>> headers;  // names in static storage
   std::string head;
   std::vector<Segment> segments;
+  std::shared_ptr<SendTimes> send_times = nullptr;  // let go when it is written; null: not wanted
 };
 
 /// `{"error":"text"}` with the status; 503 and 429 carry `Retry-After: 1`.

@@ -12,7 +12,6 @@
 #include "api/codec/header_value.h"
 #include "api/codec/infer_request.h"
 #include "api/codec/infer_response.h"
-#include "api/codec/status.h"
 #include "api/http/answers.h"
 #include "base/log.h"
 
@@ -144,12 +143,12 @@ Result<void> compress(Coding coding, HttpResponse& response) {
   return {};
 }
 
-HttpResponse answer(Result<serving::Response> result, const OutputForms& forms,
-                    const OutputWishes& wishes, Coding coding) {
-  if (!result) return refusal(result.error());
-  if (auto done = fulfil(wishes, *result); !done) return refusal(done.error());
+Result<HttpResponse> answer(Result<serving::Response> result, const OutputForms& forms,
+                            const OutputWishes& wishes, Coding coding) {
+  if (!result) return tl::unexpected(std::move(result.error()));
+  if (auto done = fulfil(wishes, *result); !done) return tl::unexpected(std::move(done.error()));
   auto encoded = encode_infer(*result, forms, wishes);
-  if (!encoded) return refusal(encoded.error());
+  if (!encoded) return tl::unexpected(std::move(encoded.error()));
   HttpResponse response = json_answer(std::move(encoded->head));
   response.segments = std::move(encoded->segments);
   if (encoded->header_length) {
@@ -160,9 +159,15 @@ HttpResponse answer(Result<serving::Response> result, const OutputForms& forms,
   response.headers.emplace_back("gradus-variant", header_value(result->origin.variant));
   response.headers.emplace_back("gradus-degraded", result->origin.degraded ? "true" : "false");
   if (coding != Coding::kIdentity) {
-    if (auto done = compress(coding, response); !done) return refusal(done.error());
+    if (auto done = compress(coding, response); !done) {
+      return tl::unexpected(std::move(done.error()));
+    }
   }
   return response;
+}
+
+void time_sending(const std::shared_ptr<Trace>& trace, HttpResponse& response) {
+  if (trace) response.send_times = Trace::send_times(trace, "HTTP_SEND_START", "HTTP_SEND_END");
 }
 
 }  // namespace
@@ -189,20 +194,23 @@ std::size_t InferRoutes::body_offset(const HttpRequest& request) const {
 }
 
 void InferRoutes::infer(const PathNames& names, const HttpRequest& http, Reply reply) {
+  const auto trace = control_->tracer->sample(names.model);
+  if (trace) {
+    trace->about(names.version, "");
+    trace->stamp("HTTP_RECV_START", http.arrival);
+    trace->stamp("HTTP_RECV_END", steady_clock().now());
+  }
   if (http.header_conflicts("Content-Encoding")) {
-    return refuse(names, Code::kInvalid, error_response(415, "header Content-Encoding comes twice"),
-                  reply);
+    return refuse(names, {Code::kInvalid, "header Content-Encoding comes twice"}, reply, trace,
+                  415);
   }
   if (const auto coding = parse_content_encoding(http.header("Content-Encoding").value_or(""));
       !coding) {
-    return refuse(names, Code::kInvalid, error_response(415, coding.error().message), reply);
+    return refuse(names, {Code::kInvalid, coding.error().message}, reply, trace, 415);
   }
   auto headers = read_headers(http, max_input_size_);
-  if (!headers) return refuse(names, headers.error(), reply);
-  if ((headers->trace = control_->tracer->sample(names.model))) {
-    headers->trace->stamp("HTTP_RECV_START", http.arrival);
-    headers->trace->stamp("HTTP_RECV_END", steady_clock().now());
-  }
+  if (!headers) return refuse(names, headers.error(), reply, trace);
+  headers->trace = trace;
   Body body{http.body, http.body_owner, http.readable_after};
   const bool packed = headers->body_coding != Coding::kIdentity;
   const bool copies = control_->shared_memory && (packed || names_region(body.bytes));
@@ -213,49 +221,51 @@ void InferRoutes::infer(const PathNames& names, const HttpRequest& http, Reply r
     decode_and_infer(names, headers, body, reply);
   });
   if (!taken) {
-    refuse(names, {Code::kOverloaded, "too many large requests wait to be decoded"}, reply);
+    refuse(names, {Code::kOverloaded, "too many large requests wait to be decoded"}, reply, trace);
   }
 }
 
 // Counted before it is answered: whoever has the answer finds it in the metrics.
-void InferRoutes::refuse(const PathNames& names, Code code, HttpResponse response,
-                         const Reply& reply) {
-  engine_.refused(names.model, names.version, code);
+void InferRoutes::refuse(const PathNames& names, const Error& error, const Reply& reply,
+                         const std::shared_ptr<Trace>& trace, std::optional<int> status) {
+  engine_.refused(names.model, names.version, error.code);
+  if (trace) trace->refused(error, steady_clock().now());
+  HttpResponse response = status ? error_response(*status, error.message) : refusal(error);
+  time_sending(trace, response);
   reply(std::move(response));
-}
-
-void InferRoutes::refuse(const PathNames& names, const Error& error, const Reply& reply) {
-  refuse(names, error.code, refusal(error), reply);
 }
 
 void InferRoutes::decode_and_infer(const PathNames& names, const InferHeaders& headers, Body body,
                                    Reply reply) {
   if (headers.body_coding != Coding::kIdentity) {
     auto plain = inflate(headers.body_coding, body.bytes, max_input_size_);
-    if (!plain) {
-      const bool too_large = plain.error().code == Code::kOverloaded;
-      const int status = too_large ? 413 : http_status(plain.error().code);
-      return refuse(names, too_large ? Code::kInvalid : plain.error().code,
-                    error_response(status, plain.error().message), reply);
+    if (!plain && plain.error().code == Code::kOverloaded) {  // too large
+      return refuse(names, {Code::kInvalid, plain.error().message}, reply, headers.trace, 413);
     }
+    if (!plain) return refuse(names, plain.error(), reply, headers.trace);
     const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*plain));
     body = {*owner, owner, 0};
   }
+  const Body whole = headers.trace ? body : Body{};
   Result<DecodedInfer> decoded;
   if (headers.json_length == std::size_t{0}) {
     const auto info = engine_.model_info(names.model, names.version);
-    if (!info) return refuse(names, info.error(), reply);
+    if (!info) return refuse(names, info.error(), reply, headers.trace);
     decoded = decode_raw_infer(names.model, names.version, std::move(body), info->signature);
   } else {
     decoded =
         decode_infer(names.model, names.version, std::move(body), headers.json_length, limits_);
   }
-  if (!decoded) return refuse(names, decoded.error(), reply);
+  if (headers.trace) {
+    headers.trace->about(names.version, decoded ? decoded->request.id
+                                                : request_id(whole, headers.json_length, limits_));
+  }
+  if (!decoded) return refuse(names, decoded.error(), reply, headers.trace);
   if (auto applied = apply(headers, decoded->request); !applied) {
-    return refuse(names, applied.error(), reply);
+    return refuse(names, applied.error(), reply, headers.trace);
   }
   if (auto known = look_up_model(engine_, decoded->request, decoded->wishes); !known) {
-    return refuse(names, known.error(), reply);
+    return refuse(names, known.error(), reply, headers.trace);
   }
   if (headers.trace) headers.trace->stamp("REQUEST_START", steady_clock().now());
   const serving::Ticket ticket =
@@ -265,8 +275,10 @@ void InferRoutes::decode_and_infer(const PathNames& names, const InferHeaders& h
                      trace = headers.trace](Result<serving::Response> result) {
                       try {
                         if (trace) trace->answered(result, steady_clock().now());
-                        HttpResponse response = answer(std::move(result), forms, wishes, coding);
-                        if (trace) trace->stamp("HTTP_SEND_START", steady_clock().now());
+                        auto made = answer(std::move(result), forms, wishes, coding);
+                        if (trace && !made) trace->failed(made.error());
+                        HttpResponse response = made ? std::move(*made) : refusal(made.error());
+                        time_sending(trace, response);
                         reply(std::move(response));
                       } catch (const std::exception& e) {
                         log::error("http: an answer could not be written", {{"what", e.what()}});

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "api/codec/infer_request.h"
@@ -32,8 +33,9 @@ class InferRoutes {
 
  private:
   void infer(const PathNames& names, const HttpRequest& request, Reply reply);
-  void refuse(const PathNames& names, Code code, HttpResponse response, const Reply& reply);
-  void refuse(const PathNames& names, const Error& error, const Reply& reply);
+  /// @param status in place of the error's
+  void refuse(const PathNames& names, const Error& error, const Reply& reply,
+              const std::shared_ptr<Trace>& trace, std::optional<int> status = {});
   void decode_and_infer(const PathNames& names, const InferHeaders& headers, Body body,
                         Reply reply);
 

@@ -1,5 +1,5 @@
-// ONNX Runtime's log, led into ours. What it says while a session is being made is also kept for
-// the thread that makes it: the true cause of a provider's failure is often said nowhere else.
+// ONNX Runtime's log, led into ours. What it says while a session is being made, or runs on WebGPU,
+// is also kept for that thread: the true cause of a failure is often said nowhere else.
 #pragma once
 #include <onnxruntime_cxx_api.h>
 

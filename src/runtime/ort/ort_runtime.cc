@@ -109,7 +109,7 @@ Result<Loaded> try_provider(const std::shared_ptr<Environment>& environment, con
   if (!session) return tl::unexpected(session.error());
   std::unique_ptr<OrtSession> backend;
   try {
-    auto made = OrtSession::make(environment, std::move(*session), provider.name);
+    auto made = OrtSession::make(environment, std::move(*session), provider.name, spec.overridable);
     if (!made) return tl::unexpected(made.error());
     backend = std::move(*made);
   } catch (const Ort::Exception& e) {

@@ -3,12 +3,14 @@
 #include <malloc.h>
 #include <onnxruntime_run_options_config_keys.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "runtime/fault_class.h"
 #include "runtime/ort/api_since_24.h"
 #include "runtime/ort/error_text.h"
+#include "runtime/ort/ort_log.h"
 #include "runtime/ort/placement.h"
 #include "runtime/ort/provider_append.h"
 #include "runtime/ort/values.h"
@@ -43,6 +45,12 @@ std::vector<const char*> names_of(const std::vector<TensorSpec>& specs) {
   return names;
 }
 
+bool device_failed(const LogCapture& log) {
+  return std::ranges::any_of(log.causes(), [](const std::string& line) {
+    return line.starts_with("WebGPU device error");
+  });
+}
+
 std::optional<MutexLock> lock_if(Mutex* mutex) {
   if (mutex == nullptr) return std::nullopt;
   return std::optional<MutexLock>(std::in_place, *mutex);
@@ -64,7 +72,8 @@ class Stoppable final : public Stop::Target {
   Ort::RunOptions options_;
 };
 
-Result<Signature> signature_of(const Ort::Session& session) {
+Result<Signature> signature_of(const Ort::Session& session,
+                               const std::vector<std::string>& overridable) {
   Signature signature;
   const Ort::AllocatorWithDefaultOptions allocator;
   for (std::size_t i = 0; i < session.GetInputCount(); ++i) {
@@ -72,6 +81,16 @@ Result<Signature> signature_of(const Ort::Session& session) {
                         session.GetInputTypeInfo(i), Side::kInput);
     if (!spec) return tl::unexpected(spec.error());
     signature.inputs.push_back(std::move(*spec));
+  }
+  const std::size_t initializers =
+      overridable.empty() ? 0 : session.GetOverridableInitializerCount();
+  for (std::size_t i = 0; i < initializers; ++i) {
+    std::string name = session.GetOverridableInitializerNameAllocated(i, allocator).get();
+    if (std::ranges::find(overridable, name) == overridable.end()) continue;
+    auto spec =
+        spec_of(std::move(name), session.GetOverridableInitializerTypeInfo(i), Side::kInput);
+    if (!spec) return tl::unexpected(spec.error());
+    signature.optional_inputs.push_back(std::move(*spec));
   }
   for (std::size_t i = 0; i < session.GetOutputCount(); ++i) {
     auto spec = spec_of(session.GetOutputNameAllocated(i, allocator).get(),
@@ -85,12 +104,13 @@ Result<Signature> signature_of(const Ort::Session& session) {
 }  // namespace
 
 Result<std::unique_ptr<OrtSession>> OrtSession::make(std::shared_ptr<Environment> environment,
-                                                     Ort::Session session, std::string provider) {
+                                                     Ort::Session session, std::string provider,
+                                                     const std::vector<std::string>& overridable) {
   const bool on_cpu = provider == kCpuProvider;
   Mutex* one_at_a_time = provider == kWebGpuProvider ? &environment->webgpu().mutex : nullptr;
   std::unique_ptr<OrtSession> made(
       new OrtSession(std::move(environment), std::move(session), on_cpu, one_at_a_time));
-  auto signature = signature_of(made->session_);
+  auto signature = signature_of(made->session_, overridable);
   if (!signature) return tl::unexpected(signature.error());
   made->signature_ = std::move(*signature);
   made->input_names_ = names_of(made->signature_.inputs);
@@ -118,13 +138,16 @@ OrtSession::~OrtSession() {
 }
 
 // A run that may be ended has options of its own: the flag that ends one ends all that share it.
-Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
+Result<std::vector<Tensor>> OrtSession::run(const RunInputs& inputs,
                                             std::span<const std::size_t> outputs, Stop* stop) {
+  // That a device had no memory for a buffer WebGPU only logs: the run goes on without it.
+  std::optional<LogCapture> log;
+  if (one_at_a_time_ != nullptr) log.emplace();
   try {
     auto bound = bind(inputs);
     if (!bound) return tl::unexpected(bound.error());
     std::uint64_t input_bytes = 0;
-    for (const TensorView& input : inputs) input_bytes += input.data.size();
+    for (const TensorView& input : inputs.views) input_bytes += input.data.size();
     std::vector<const char*> wanted;
     wanted.reserve(outputs.size());
     for (const std::size_t index : outputs) wanted.push_back(output_names_.at(index));
@@ -134,8 +157,8 @@ Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
     const bool shrink = shrink_rule_.should_shrink(input_bytes);
     const auto run_with = [&](const Ort::RunOptions& options) {
       const auto lock = lock_if(one_at_a_time_);
-      session_.Run(options, input_names_.data(), bound->data(), bound->size(), wanted.data(),
-                   values.data(), values.size());
+      session_.Run(options, bound->names.data(), bound->values.data(), bound->values.size(),
+                   wanted.data(), values.data(), values.size());
     };
     if (stop != nullptr) {
       Stoppable options(shrink);
@@ -144,30 +167,38 @@ Result<std::vector<Tensor>> OrtSession::run(std::span<const TensorView> inputs,
     } else {
       run_with(shrink ? shrinking_run_options_ : run_options_);
     }
+    if (log && device_failed(*log)) {
+      return fail(Code::kUnavailable, error_text("the outputs cannot be trusted", *log));
+    }
     if (shrink) malloc_trim(0);  // what lies in the arena was given to malloc, or never left it
     return take(std::move(values), outputs);
   } catch (const Ort::Exception& e) {
     if (stop != nullptr && stop->requested()) return fail(Code::kCancelled, "the run was ended");
     static_assert(ORT_INVALID_ARGUMENT == kOrtInvalidArgument);
-    return fail(code_of(fault_class(e.GetOrtErrorCode(), e.what(), on_cpu_)), error_text(e.what()));
+    const std::string text = log ? error_text(e.what(), *log) : error_text(e.what());
+    return fail(code_of(fault_class(e.GetOrtErrorCode(), text, on_cpu_)), text);
   } catch (const std::exception& e) {  // for want of memory
     return fail(Code::kUnavailable, e.what());
   }
 }
 
-Result<std::vector<Ort::Value>> OrtSession::bind(std::span<const TensorView> inputs) const {
-  const std::vector<TensorSpec>& specs = signature_.inputs;
-  if (inputs.size() != specs.size()) {
-    return fail(Code::kInvalid, std::to_string(inputs.size()) + " inputs, the model has " +
-                                    std::to_string(specs.size()));
+Result<OrtSession::Bound> OrtSession::bind(const RunInputs& inputs) const {
+  Bound bound{input_names_, {}};
+  for (const std::size_t index : inputs.optional) {
+    bound.names.push_back(signature_.optional_inputs.at(index).name.c_str());
   }
-  std::vector<Ort::Value> bound;
-  bound.reserve(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    auto value = bind_input(inputs[i], cpu_memory_);
-    if (!value)
-      return fail(value.error().code, "input '" + specs[i].name + "' " + value.error().message);
-    bound.push_back(std::move(*value));
+  if (inputs.views.size() != bound.names.size()) {
+    return fail(Code::kInvalid, std::to_string(inputs.views.size()) + " inputs, the model has " +
+                                    std::to_string(bound.names.size()));
+  }
+  bound.values.reserve(inputs.views.size());
+  for (std::size_t i = 0; i < inputs.views.size(); ++i) {
+    auto value = bind_input(inputs.views[i], cpu_memory_);
+    if (!value) {
+      return fail(value.error().code,
+                  "input '" + std::string(bound.names[i]) + "' " + value.error().message);
+    }
+    bound.values.push_back(std::move(*value));
   }
   return bound;
 }

@@ -17,8 +17,10 @@ class OrtSession final : public Backend {
  public:
   /// kUnavailable: an input or output is no tensor, has a type that the protocol does not have, or
   /// (an input) any number of dimensions. Throws Ort::Exception.
+  /// @param overridable as LoadSpec's
   static Result<std::unique_ptr<OrtSession>> make(std::shared_ptr<Environment> environment,
-                                                  Ort::Session session, std::string provider);
+                                                  Ort::Session session, std::string provider,
+                                                  const std::vector<std::string>& overridable);
   ~OrtSession() override;
 
   const Signature& signature() const override { return signature_; }
@@ -28,15 +30,18 @@ class OrtSession final : public Backend {
   void set_check_outputs(config::CheckOutputs check) { check_ = check; }
 
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
-                                  std::span<const std::size_t> outputs,
+  Result<std::vector<Tensor>> run(const RunInputs& inputs, std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override;
 
  private:
   OrtSession(std::shared_ptr<Environment> environment, Ort::Session session, bool on_cpu,
              Mutex* one_at_a_time);
 
-  Result<std::vector<Ort::Value>> bind(std::span<const TensorView> inputs) const;
+  struct Bound {
+    std::vector<const char*> names;
+    std::vector<Ort::Value> values;
+  };
+  Result<Bound> bind(const RunInputs& inputs) const;
   Result<std::vector<Tensor>> take(std::vector<Ort::Value> values,
                                    std::span<const std::size_t> outputs) const;
 

@@ -59,10 +59,10 @@ Padding padded() {
 }
 
 Fit fit_of(std::vector<Shape> shapes, std::vector<std::size_t> outputs = {0},
-           const Padding& padding = padded()) {
+           const Padding& padding = padded(), std::vector<std::size_t> optional = {}) {
   std::vector<TensorView> inputs;
   for (Shape& shape : shapes) inputs.push_back({DType::kInt64, std::move(shape), {}});
-  return fit(padding, inputs, outputs);
+  return fit(padding, inputs, outputs, optional);
 }
 
 TEST(Fit, JoinsUnequalBatchesAndLengths) {
@@ -84,6 +84,16 @@ TEST(Fit, TellsApartWhatMayNotBeJoined) {
   EXPECT_NE(fit_of({{1, 2, 3}, {1, 4}}, {0}, {}).group, fit_of({{1, 2}, {1, 3, 4}}, {0}, {}).group);
   EXPECT_NE(fit_of({{1, 2, 7}}, {0}, {}).group, fit_of({{1, 7}}, {0, 3}, {}).group);
   EXPECT_EQ(fit_of({{1, 5}}, {0}, {}).length, 0);
+}
+
+TEST(Fit, TellsApartWhatGivesOtherOptionalInputs) {
+  const std::vector<Shape> two{{1, 5}, {1, 9}};
+  const Fit first = fit_of(two, {0}, {}, {0});
+  EXPECT_NE(first.group, 0u);
+  EXPECT_EQ(first.group, fit_of({{3, 5}, {3, 9}}, {0}, {}, {0}).group);
+  EXPECT_NE(first.group, fit_of(two, {0}, {}, {1}).group);
+  EXPECT_NE(first.group, fit_of(two, {0}, {}).group) << "two inputs that the model must have";
+  EXPECT_NE(first.group, fit_of({{1, 5}}, {0}, {}).group) << "it is left out";
 }
 
 TEST(Fit, LeavesAloneWhatHasNoCommonRows) {

@@ -96,8 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
     Models, RoundTrip,
     testing::Values(
         "", "{version_policy: all, default_priority: 3}", "version_policy: {latest: 2}",
-        "version_policy: {specific: [3, 1]}",
-        "{priority_levels: 3, queue_policies: {3: {timeout_us: 1, timeout_action: delay}, "
+        "version_policy: {specific: [3, 1, 3]}",
+        "{priority_levels: 1000000, queue_policies: {3: {timeout_us: 1, timeout_action: delay}, "
         "default: {allow_timeout_override: false, max_queue_size: 2}, 1000000: {}}}",
         "{default_timeout_ms: 1, policy: {error_rate: 0.1, slow_share: 1e-9, slow_factor: 2.25}}",
         "default_levels: {gpu: {allow_software_gpu: true}, cpu: {quality: 0.30000000000000004}}",

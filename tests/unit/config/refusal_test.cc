@@ -105,6 +105,12 @@ std::vector<Bad> bad_files() {
       {"queue_policies: {default: {timeout_action: DELAY, allow_timeout_override: 1}}",
        {"queue_policies.default.timeout_action = DELAY: must be reject or delay",
         "queue_policies.default.allow_timeout_override = 1: must be true or false"}},
+      {"{priority_levels: 2, default_priority: 3, queue_policies: {2: {}, 3: {}, 4: {}}}",
+       {"default_priority = 3: must be at most priority_levels = 2",
+        "queue_policies.3: must be at most priority_levels = 2",
+        "queue_policies.4: must be at most priority_levels = 2"}},
+      {"{default_priority: 9, queue_policies: {3: {}, 4: {}}}",
+       {"queue_policies.4: must be at most 3, without priority_levels"}},
       {"default_timeout_ms: 10s",
        {"default_timeout_ms = 10s: must be an integer in [1, 86400000]"}},
       // Names of keys.

@@ -59,7 +59,7 @@ trace: {file: /var/t.json, level: TIMESTAMPS, rate: 4294967295, count: 0, log_fr
 allow_client_shm: true
 model_name: mine
 model_control_mode: explicit
-load_models: [a, "*"]
+load_models: [a, b]
 repository_poll_secs: 86400
 alerts:
   alertmanager_url: http://[::1]:9093
@@ -88,7 +88,7 @@ TEST(ServerConfig, ReadsEveryKey) {
   expected.allow_client_shm = true;
   expected.model_name = "mine";
   expected.model_control_mode = ModelControl::kExplicit;
-  expected.load_models = {"a", "*"};
+  expected.load_models = {"a", "b"};
   expected.repository_poll_secs = 86400;
   expected.alerts = {"http://[::1]:9093", "https://hooks.example", 250ms, 100ms};
   expected.metrics = {true, "0.0.0.0", 0};
@@ -204,6 +204,8 @@ TEST(ServerConfig, RefusesWhatTheTableDoesNotAllow) {
       {"max_queue_size: 0", {"max_queue_size = 0: must be in [1, 1000000]"}},
       {"exit_timeout_ms: -1", {"exit_timeout_ms = -1: must be in [0, 3600000]"}},
       {"model_repositories: [\"\"]", {"model_repositories[0] = \"\": must be a folder's path"}},
+      {"load_models: [a, \"*\"]",
+       {"load_models = [a, \"*\"]: * is all models and must stand alone"}},
       {"model_repositories: {a: b}", {"model_repositories = {...}: must be a folder's path"}},
       {"provider_libraries: {x: lib.so}",
        {"provider_libraries.x = lib.so: must be an absolute path"}},

@@ -7,6 +7,7 @@ namespace gradus::ladder {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
@@ -94,6 +95,12 @@ TEST(Canary, TwoFailuresEndItAndTheHoldStartsAgain) {
   load.run_for(2s);
   EXPECT_EQ(load.share(), 0.05);
   EXPECT_THAT(load.story.moves(), IsEmpty());
+}
+
+TEST(Canary, ItsFailureHasTheLastError) {
+  UnderLoad load;
+  load.story.bad(0, 2, "it broke");
+  EXPECT_THAT(load.last_failure(), EndsWith("0 slow, last error: it broke"));
 }
 
 TEST(Canary, ThreeSlowAnswersEndIt) {

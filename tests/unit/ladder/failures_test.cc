@@ -23,6 +23,42 @@ TEST(Failures, TheThirdInARowDemotes) {
   EXPECT_EQ(story.breaker(0), BreakerState::kOpen);
 }
 
+TEST(Failures, TheEvidenceEndsWithTheLastError) {
+  auto story = Story::all_ready();
+  story.bad(0, 2, "CUDA failure 1: first");
+  story.bad(0, 1, "CUDNN failure 5000:\nexecution failed");
+  ASSERT_THAT(story.moves(), ElementsAre(Pair(0, 1)));
+  EXPECT_EQ(story.transitions[0].evidence,
+            "level 0: 3 failures in a row, last error: CUDNN failure 5000: execution failed");
+  const auto reason_of = [&](std::size_t level) {
+    return status(story.state, story.now()).levels[level].reason;
+  };
+  EXPECT_EQ(reason_of(0), "CUDNN failure 5000: execution failed") << "its breaker is open";
+  story.bad(2, 1, "once");
+  EXPECT_EQ(reason_of(2), "") << "its breaker is closed";
+  story.pass(1s);
+  story.lost(0);
+  story.ready(0);
+  EXPECT_EQ(reason_of(0), "") << "of the worker before";
+}
+
+TEST(Failures, TheEvidenceOfAnErrorRateEndsWithTheLastError) {
+  auto story = Story::all_ready();
+  for (int i = 0; i < 10; ++i) {
+    story.pass(10ms);
+    i % 3 == 2 ? story.bad(0, 1, "it broke") : story.good(0);
+  }
+  ASSERT_EQ(story.last_cause(), Cause::kErrorRate);
+  EXPECT_THAT(story.transitions[0].evidence, HasSubstr("limit 20.0 %), last error: it broke"));
+}
+
+TEST(Failures, ALongErrorIsCutBetweenTwoCharacters) {
+  auto story = Story::all_ready();
+  story.bad(0, 3, std::string(999, 'x') + "é" + std::string(5000, 'y'));
+  EXPECT_EQ(story.transitions[0].evidence,
+            "level 0: 3 failures in a row, last error: " + std::string(999, 'x') + "…");
+}
+
 TEST(Failures, ASuccessBetweenThemStartsTheCountAgain) {
   auto story = Story::all_ready();
   story.bad(0, 2);

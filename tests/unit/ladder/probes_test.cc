@@ -96,6 +96,16 @@ TEST(BadProbes, ThreeOfAnIdleCurrentLevelDemoteLikeFailures) {
   EXPECT_EQ(story.breaker(0), BreakerState::kOpen);
 }
 
+TEST(BadProbes, TheEvidenceHasTheirError) {
+  auto story = Story::all_ready();
+  for (int i = 0; i < 3; ++i) {
+    story.pass(1s);
+    story.probe(0, false, 1ms, "no device");
+  }
+  EXPECT_EQ(story.transitions.at(0).evidence,
+            "level 0: 3 failures in a row, 3 of them probes, last error: no device");
+}
+
 TEST(BadProbes, CountTogetherWithFailedRequests) {
   auto story = Story::all_ready();
   story.bad(0, 2);

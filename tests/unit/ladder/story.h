@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,14 +69,14 @@ class Story {
     keep(step(state, Outcome{level, now_ - after, now_, 0ms, after, true, 7, true}));
   }
   void good(int level, Duration run = 1ms) { outcome(level, true, run); }
-  void bad(int level, int times = 1) {
+  void bad(int level, int times = 1, std::string_view error = {}) {
     for (int i = 0; i < times; ++i) {
       pass(10ms);
-      outcome(level, false);
+      keep(step(state, Outcome{level, now_ - 1ms, now_, 0ms, 1ms, false, 7, false, error}));
     }
   }
-  void probe(int level, bool ok = true, Duration run = 1ms) {
-    keep(step(state, Probe{level, now_, run, ok}));
+  void probe(int level, bool ok = true, Duration run = 1ms, std::string_view error = {}) {
+    keep(step(state, Probe{level, now_, run, ok, error}));
   }
   /// A good probe of each of these levels now and each second, a tick with it, up to that time.
   void probe_until(Duration since_start_end, const std::vector<int>& levels) {

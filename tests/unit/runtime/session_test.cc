@@ -130,6 +130,39 @@ TEST(Session, SignatureIsTheModels) {
   EXPECT_EQ(signature.outputs[0].shape, (Shape{-1, 8}));
 }
 
+TEST(Session, TakesOtherValuesForTheInitializersAskedFor) {
+  const auto runtime = make_runtime();
+  LoadSpec spec = on({{kCpu, {}}}, shared_model("scaled/1/model.onnx"));
+  spec.overridable = {"shift", "x", "nothing"};
+  const auto loaded = runtime->load(spec);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  Backend& backend = *loaded->backend;
+  ASSERT_EQ(backend.signature().inputs.size(), 1U);
+  ASSERT_EQ(backend.signature().optional_inputs.size(), 1U) << "scale was not asked for";
+  EXPECT_EQ(backend.signature().optional_inputs[0].name, "shift");
+  EXPECT_EQ(backend.signature().optional_inputs[0].shape, Shape{4});
+  const std::vector<float> x = {1, 1, 1, 1}, shift = {10, 20, 30, 40};
+  const std::vector<TensorView> both{view(DType::kFp32, {1, 4}, x), view(DType::kFp32, {4}, shift)};
+  const std::vector<std::size_t> first{0};
+  const auto sent = backend.run({both, first}, first);
+  ASSERT_TRUE(sent) << sent.error().message;
+  EXPECT_THAT(values_of<float>(sent->at(0)), ElementsAre(11, 22, 33, 44));
+  const auto left_out = backend.run(std::span(both).first(1), first);
+  ASSERT_TRUE(left_out) << left_out.error().message;
+  EXPECT_THAT(values_of<float>(left_out->at(0)), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(backend.run(both, first).error().message, "2 inputs, the model has 1");
+}
+
+TEST(Session, KeepsTheInitializersOfOldFiles) {
+  const auto runtime = make_runtime();
+  LoadSpec spec = on({{kCpu, {}}}, own_model("old.onnx"));
+  spec.overridable = {"factor"};
+  const auto loaded = runtime->load(spec);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_TRUE(loaded->backend->signature().optional_inputs.empty())
+      << "ONNX Runtime takes them for constants";
+}
+
 TEST(Session, RefusesWhatTheModelRefuses) {
   const auto fashion = load_cpu(demo("models/fashion/1/model.small.onnx"));
   const std::vector<float> pixels(28 * 28);

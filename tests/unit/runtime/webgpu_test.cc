@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "fixture.h"
+#include "runtime/fault_class.h"
 #include "runtime/ort/vulkan_devices.h"
 
 namespace gradus::runtime {
@@ -81,6 +82,26 @@ TEST_F(WebGpu, RunsTheModelAsTheCpuDoesAndOneAtATime) {
   }
   EXPECT_EQ(got[0], expected);
   EXPECT_EQ(got[1], expected);
+}
+
+// The driver has no buffer of 6.4 GB.
+TEST_F(WebGpu, WantOfDeviceMemoryIsNamedAndTheNextRunIsRight) {
+  LoadSpec spec = on({{kWebGpu, {}}}, own_model("outer.onnx"));
+  spec.allow_software_gpu = true;
+  const auto loaded = runtime_->load(spec);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const std::vector<float> side(40'000, 3);
+  const auto product_of = [&](std::int64_t n) {
+    return run_all(*loaded->backend,
+                   std::vector{view(DType::kFp32, {n, 1}, side), view(DType::kFp32, {1, n}, side)});
+  };
+  const auto refused = product_of(40'000);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("VK_ERROR_OUT_OF_DEVICE_MEMORY"));
+  EXPECT_EQ(fault_class(refused.error()), FaultClass::kOutOfMemory);
+  const auto small = product_of(2);
+  ASSERT_TRUE(small) << small.error().message;
+  EXPECT_EQ(values_of<float>(small->at(0)), std::vector<float>(4, 9));
 }
 
 TEST_F(WebGpu, WithoutItsDriverIsTheReason) {

@@ -25,18 +25,33 @@ class DeviceGroupTest : public ::testing::Test {
     }
   }
 
-  std::unique_ptr<DeviceGroup> group(bool second_loaded = true) {
+  std::unique_ptr<DeviceGroup> group(bool second_loaded = true, DeviceGroup::Told told = {}) {
     std::vector<std::unique_ptr<runtime::Backend>> members;
     members.push_back(std::make_unique<FakeBackend>(devices_[0]));
     members.push_back(second_loaded ? std::make_unique<FakeBackend>(devices_[1]) : nullptr);
-    return std::make_unique<DeviceGroup>(roster_, std::move(members));
+    return std::make_unique<DeviceGroup>(roster_, std::move(members), std::move(told));
   }
 
   static Result<std::vector<Tensor>> run(DeviceGroup& group) {
-    static const float kOne = 1;
-    const TensorView input{DType::kFp32, {1}, std::as_bytes(std::span(&kOne, 1))};
     const std::size_t output = 0;
-    return group.run({&input, 1}, {&output, 1});
+    return group.run(input(), {&output, 1});
+  }
+  static void probe(DeviceGroup& group) {
+    const std::size_t output = 0;
+    group.try_failing(input(), {&output, 1});
+  }
+  static std::span<const TensorView> input() {
+    static const float kOne = 1;
+    static const TensorView view{DType::kFp32, {1}, std::as_bytes(std::span(&kOne, 1))};
+    return std::span(&view, 1);
+  }
+  void fail_on(int device, Code code, const std::string& text) {
+    devices_.at(static_cast<std::size_t>(device))->before = [=]() -> Result<void> {
+      return fail(code, text);
+    };
+  }
+  void heal(int device) {
+    devices_.at(static_cast<std::size_t>(device))->before = [] { return Result<void>(); };
   }
 
   std::vector<std::shared_ptr<FakeLevel>> devices_;
@@ -78,6 +93,114 @@ TEST_F(DeviceGroupTest, ARunThatMeetsADeviceWhoseLossIsNotKnownYetGoesToAnother)
   EXPECT_EQ(devices_[1]->runs, 4);
   devices_[1]->before = devices_[0]->before;
   EXPECT_EQ(run(*both).error().code, Code::kNotFound) << "each is asked once";
+}
+
+TEST_F(DeviceGroupTest, WhatFailsOnOneDeviceIsRunOnAnother) {
+  const auto both = group();
+  fail_on(1, Code::kUnavailable, "CUDA failure 999: unknown error");
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(run(*both));
+  EXPECT_EQ(devices_[0]->runs, 4);
+  EXPECT_GT(devices_[1]->runs, 0);
+}
+
+TEST_F(DeviceGroupTest, WhatNoDeviceCanDoFailsAndIsHeldAgainstNone) {
+  const auto both = group();
+  for (const int device : {0, 1}) fail_on(device, Code::kUnavailable, "CUDA failure 999");
+  for (int i = 0; i < 10; ++i) {
+    const auto failed = run(*both);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, Code::kUnavailable);
+    EXPECT_EQ(failed.error().message, "CUDA failure 999");
+  }
+  EXPECT_EQ(devices_[0]->runs + devices_[1]->runs, 20);
+  EXPECT_TRUE(roster_->failing().empty());
+}
+
+TEST_F(DeviceGroupTest, WhatMayHarmOrFillAnotherDeviceIsNotRunThere) {
+  const struct {
+    Code code;
+    const char* text;
+  } errors[] = {{Code::kWorkerLost, "worker 7 was killed by signal 11"},
+                {Code::kUnavailable, "CUDA failure 2: out of memory"},
+                {Code::kInvalid, "Invalid dimension"},
+                {Code::kCancelled, "ended"}};
+  const auto both = group();
+  for (const auto& [code, text] : errors) {
+    fail_on(1, code, text);
+    const int before = devices_[0]->runs;
+    int failed = 0;
+    for (int i = 0; i < 8; ++i) {
+      if (const auto result = run(*both); !result) {
+        ++failed;
+        EXPECT_EQ(result.error().code, code);
+      }
+    }
+    EXPECT_EQ(failed, 4) << text;
+    EXPECT_EQ(devices_[0]->runs - before, 4) << text;
+  }
+}
+
+TEST_F(DeviceGroupTest, ADeviceThatFailsWhatAnotherCanDoIsLeftAloneUntilAProbeSucceeds) {
+  std::vector<std::string> told;
+  const auto both = group(true, [&](std::size_t device, const std::string& why) {
+    told.push_back(std::to_string(device) + ": " + why);
+  });
+  const auto lane = std::make_shared<Lane>("run-m", 2, steady_clock());
+  roster_->follow(lane);
+  fail_on(1, Code::kUnavailable, "no device");
+  while (devices_[1]->runs < 2) ASSERT_TRUE(run(*both));
+  EXPECT_EQ(lane->allowed(), 2U) << "it has failed but twice";
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(run(*both));
+  EXPECT_EQ(devices_[1]->runs, 3);
+  EXPECT_EQ(lane->allowed(), 1U);
+  EXPECT_EQ(roster_->living(), 2U);
+  EXPECT_EQ(roster_->serving(), 1U);
+  ASSERT_EQ(roster_->failing().size(), 1U);
+  EXPECT_EQ(roster_->failing()[0].error, "no device");
+
+  probe(*both);
+  EXPECT_EQ(devices_[1]->runs, 4);
+  EXPECT_EQ(lane->allowed(), 1U) << "the probe failed";
+  heal(1);
+  probe(*both);
+  EXPECT_EQ(lane->allowed(), 2U);
+  EXPECT_EQ(told, (std::vector<std::string>{"1: no device", "1: "}));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(run(*both));
+  EXPECT_EQ(devices_[1]->runs, 7);
+  probe(*both);
+  EXPECT_EQ(devices_[1]->runs, 7) << "none fails";
+}
+
+TEST_F(DeviceGroupTest, ASuccessBetweenItsFailuresKeepsADevice) {
+  const auto both = group();
+  for (int i = 0; i < 10; ++i) {
+    fail_on(1, Code::kUnavailable, "no device");
+    while (devices_[1]->runs < 3 * i + 2) ASSERT_TRUE(run(*both));
+    ASSERT_EQ(roster_->serving(), 2U);
+    heal(1);
+    while (devices_[1]->runs < 3 * i + 3) ASSERT_TRUE(run(*both));
+  }
+}
+
+TEST_F(DeviceGroupTest, AFreshWorkerIsNotLeftAloneForTheOneBefore) {
+  const auto both = group();
+  fail_on(1, Code::kUnavailable, "no device");
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(run(*both));
+  ASSERT_EQ(roster_->serving(), 1U);
+  roster_->set_living(1, false);
+  EXPECT_TRUE(roster_->failing().empty()) << "it is lost";
+  roster_->set_living(1, true);
+  EXPECT_EQ(roster_->serving(), 2U);
+}
+
+TEST_F(DeviceGroupTest, ADeviceThatIsLeftAloneIsTriedBeforeARunFails) {
+  const auto both = group();
+  fail_on(1, Code::kUnavailable, "no device");
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(run(*both));
+  heal(1);
+  fail_on(0, Code::kUnavailable, "no device either");
+  EXPECT_TRUE(run(*both));
+  EXPECT_EQ(roster_->serving(), 2U) << "it answers again";
 }
 
 TEST_F(DeviceGroupTest, TheLaneRunsAsManyAsTheLivingDevicesMay) {

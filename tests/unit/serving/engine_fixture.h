@@ -53,8 +53,7 @@ class EngineTest : public ::testing::Test {
     engine_ = std::make_unique<LadderEngine>(
         std::move(folders), std::nullopt, config::ServerConfig{},
         [this](const runtime::LoadSpec& spec) { return load(spec); },
-        LadderEngine::Options{.cpus = cpus_, .queue = {.entries = max_queue}}, steady_clock(),
-        pool_);
+        LadderEngine::Options{.cpus = cpus_, .queue = {.entries = max_queue}}, *clock_, pool_);
   }
   void start_and_load(std::size_t max_queue = 64) {
     start(max_queue);
@@ -119,6 +118,7 @@ class EngineTest : public ::testing::Test {
   config::ModelConfig config_;
   std::vector<std::string> names_{"m"};  // models of this configuration, on the same fake levels
   int cpus_ = 2;
+  const Clock* clock_ = &steady_clock();  // the engine's
   worker::SharedPool pool_{{.shared = false}};
   std::unique_ptr<LadderEngine> engine_;  // last: its threads use the rest
 };

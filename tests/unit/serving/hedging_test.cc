@@ -17,13 +17,20 @@ class Hedging : public EngineTest {
     made.timeout = timeout;
     return made;
   }
+  /// What is left of the time is for the other level's run; where the machine takes it, once more.
+  Result<Response> infer_hurried() {
+    for (int tries = 1;; ++tries) {
+      auto response = infer(hurried(300ms));
+      if (response || tries == 3) return response;
+    }
+  }
   std::string metrics() const { return engine_->metrics_text({}); }
 };
 
 TEST_F(Hedging, AnotherDeviceAnswersInTime) {
   start_and_load();
   levels_[0]->hangs = true;
-  const auto response = infer(hurried(300ms));
+  const auto response = infer_hurried();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->origin.level, 1);
   EXPECT_EQ(value(*response), 9);
@@ -48,7 +55,7 @@ TEST_F(Hedging, WhatOnlyWaitsGoesElsewhereAtNoCost) {
   const int before = levels_[0]->runs;
   auto holder = send(request());  // the only run of level 0
   wait_for([&] { return levels_[0]->runs == before + 1; });
-  const auto response = infer(hurried(300ms));
+  const auto response = infer_hurried();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->origin.level, 1);
   levels_[0]->hangs = false;
@@ -100,12 +107,12 @@ TEST_F(Hedging, NeverTwiceOnOneDevice) {
 TEST_F(Hedging, TheLoserIsEnded) {
   start_and_load();
   levels_[0]->hangs = true;
-  ASSERT_TRUE(infer(hurried(300ms)));
-  wait_for([&] { return levels_[0]->stopped == 1; });
+  ASSERT_TRUE(infer_hurried());
+  wait_for([&] { return levels_[0]->stopped > 0; });
 }
 
 TEST_F(Hedging, ADeadlineEndsTheRun) {
-  config_.levels.erase(config_.levels.begin());
+  config_.levels = {level_config(1, "cpu", "CPUExecutionProvider")};
   start_and_load();
   levels_[1]->hangs = true;
   wait_for([&] {  // on a busy machine one may not even begin

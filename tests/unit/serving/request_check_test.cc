@@ -144,6 +144,91 @@ TEST(Declared, IsHeldAgainstTheModel) {
   EXPECT_FALSE(is_batched({}, kSignature)) << "it has a scalar";
 }
 
+// `x` and what may take the place of two initializers, one of them with a batch.
+const runtime::Signature kWithOptional{
+    .inputs = {{"x", DType::kFp32, {-1, 4}}},
+    .outputs = {{"y", DType::kFp32, {-1, 4}}},
+    .optional_inputs = {{"scale", DType::kFp32, {-1, 4}}, {"shift", DType::kFp32, {4}}}};
+
+config::DeclaredTensor optional_input(const char* name, Shape dims) {
+  return {
+      .name = name, .datatype = "FP32", .dims = std::move(dims), .reshape = {}, .optional = true};
+}
+
+TEST(OptionalInput, MayBeSentOrLeftOut) {
+  const auto bound_of = [](std::vector<NamedView> inputs) {
+    return bind_request(request(std::move(inputs)), kWithOptional).value();
+  };
+  EXPECT_THAT(bound_of({floats("x", {2, 4})}).optional, ElementsAre());
+  const BoundRequest one = bound_of({floats("shift", {4}), floats("x", {2, 4})});
+  EXPECT_THAT(one.optional, ElementsAre(1));
+  ASSERT_EQ(one.inputs.size(), 2U);
+  EXPECT_EQ(one.inputs[1].shape, Shape{4});
+  const BoundRequest all =
+      bound_of({floats("shift", {4}), floats("x", {2, 4}), floats("scale", {2, 4})});
+  EXPECT_THAT(all.optional, ElementsAre(0, 1));
+  EXPECT_EQ(all.inputs[1].shape, (Shape{2, 4}));
+  EXPECT_EQ(all.inputs[2].shape, Shape{4});
+}
+
+TEST(OptionalInput, IsHeldAgainstTheModelAndItsDeclaration) {
+  const auto error = [](std::vector<NamedView> inputs, const config::Declared& declared = {}) {
+    const auto bound = bind_request(request(std::move(inputs)), kWithOptional, declared);
+    return bound ? "" : bound.error().message;
+  };
+  EXPECT_EQ(error({floats("shift", {4})}),
+            "input 'x' is missing; the model's inputs are 'x', 'scale', 'shift'");
+  EXPECT_EQ(error({floats("x", {1, 4}), floats("gain", {4})}),
+            "unknown input 'gain'; the model's inputs are 'x', 'scale', 'shift'");
+  EXPECT_EQ(error({floats("x", {1, 4}), floats("shift", {4}), floats("shift", {4})}),
+            "input 'shift' is there twice");
+  EXPECT_EQ(error({floats("x", {1, 4}), floats("shift", {5})}),
+            "input 'shift' has shape [5], expected [4]");
+  const config::Declared batched{
+      .max_batch_size = 8, .inputs = {optional_input("scale", {4})}, .outputs = {}};
+  EXPECT_EQ(error({floats("x", {2, 4}), floats("scale", {1, 4})}, batched),
+            "input 'scale' has a batch of 1, input 'x' one of 2");
+  EXPECT_EQ(error({floats("x", {2, 4}), floats("scale", {2, 4})}, batched), "");
+}
+
+TEST(OptionalInput, IsAnInputOfTheModelWhereItIsDeclared) {
+  const auto why = [](std::vector<config::DeclaredTensor> inputs, std::uint32_t batch = 0) {
+    return contradiction({.max_batch_size = batch, .inputs = std::move(inputs), .outputs = {}},
+                         kWithOptional);
+  };
+  EXPECT_EQ(why({optional_input("scale", {-1, 4}), optional_input("shift", {4})}), "");
+  EXPECT_EQ(why({optional_input("shift", {5})}),
+            "input 'shift' is declared with shape [5]; the model has [4]");
+  EXPECT_EQ(why({optional_input("scale", {4})}, 8),
+            "max_batch_size is 8, but the model's input 'shift' has shape [4], whose first "
+            "dimension is no batch; set max_batch_size to 0 and give whole shapes");
+  EXPECT_EQ(why({optional_input("x", {-1, 4})}),
+            "input 'x' is declared optional, but the model has no value for it: requests must "
+            "send it");
+  config::DeclaredTensor needed = optional_input("shift", {4});
+  needed.optional = false;
+  EXPECT_EQ(why({needed}),
+            "input 'shift' is an initializer of the model, so that requests may leave it out: it "
+            "must be declared with optional: true");
+  EXPECT_EQ(why({optional_input("gain", {4})}),
+            "input 'gain' is declared optional, but the model's inputs are 'x', and no "
+            "initializer of that name may be overridden (it must be listed among the graph's "
+            "inputs, in a file of ONNX IR version 4 or later)");
+
+  const config::Declared declared{
+      .max_batch_size = 0, .inputs = {optional_input("scale", {2, 4})}, .outputs = {}};
+  EXPECT_EQ(shown_signature(declared, kWithOptional).optional_inputs[0].shape, (Shape{2, 4}));
+  EXPECT_FALSE(is_batched({}, kWithOptional)) << "shift has no batch";
+}
+
+TEST(OptionalInput, MakesLevelsDiffer) {
+  runtime::Signature other = kWithOptional;
+  EXPECT_EQ(difference(kWithOptional, other), "");
+  other.optional_inputs[1].dtype = DType::kFp16;
+  EXPECT_EQ(difference(kWithOptional, other),
+            "optional input 'shift' is FP16 [4], in a better level FP32 [4]");
+}
+
 TEST(Warmup, RunsEachSampleAsOftenAsItSays) {
   const auto fake = std::make_shared<support::FakeLevel>();
   LevelRuntime level;
@@ -175,6 +260,20 @@ TEST(Warmup, RunsEachSampleAsOftenAsItSays) {
   config.warmup[0].inputs.clear();
   EXPECT_EQ(run_warmup(level, config).error().message,
             "warm-up sample 'zeros': input 'x' is missing; the model's inputs are 'x'");
+}
+
+TEST(Warmup, GivesTheOptionalInputsThatASampleHas) {
+  const auto fake = std::make_shared<support::FakeLevel>();
+  fake->takes_scale = true;
+  LevelRuntime level;
+  level.backend = std::make_unique<support::FakeBackend>(fake);
+  config::ModelConfig config;
+  config.warmup = {{.name = "x alone", .inputs = {{.name = "x", .datatype = "FP32", .dims = {1}}}}};
+  ASSERT_TRUE(run_warmup(level, config));
+  EXPECT_EQ(fake->scaled, 0);
+  config.warmup[0].inputs.push_back({.name = "scale", .datatype = "FP32", .dims = {1}});
+  ASSERT_TRUE(run_warmup(level, config));
+  EXPECT_EQ(fake->scaled, 1);
 }
 
 }  // namespace

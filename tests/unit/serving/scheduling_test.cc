@@ -1,4 +1,5 @@
 // Who waits, who runs together, who is refused: the engine's queues on fake levels.
+#include "support/manual_clock.h"
 #include "unit/serving/engine_fixture.h"
 
 namespace gradus::serving {
@@ -129,6 +130,76 @@ TEST_F(SchedulingTest, WhatWaitsRunsTogetherAndEachGetsItsOwnAnswer) {
   EXPECT_THAT(batches(), ElementsAre(1, 5));
 }
 
+TEST_F(SchedulingTest, WhatGivesOtherOptionalInputsRunsInAnotherBatch) {
+  config_.declared = {
+      .max_batch_size = 8,
+      .inputs =
+          {{.name = "scale", .datatype = "FP32", .dims = {{}}, .reshape = {}, .optional = true}},
+      .outputs = {}};
+  levels_[1]->takes_scale = true;
+  one_level(8);
+  EXPECT_EQ(levels_[1]->scaled, 0) << "warm-up and comparison leave it out";
+  Gate gate;
+  auto running = hold(gate);
+  const float values[] = {1, 2, 3, 4, 5};
+  const float scales[] = {10, 20, 30, 40, 50};
+  std::vector<std::future<Result<Response>>> answers;
+  for (std::size_t i = 0; i < 5; ++i) {
+    Request one = many({&values[i], 1});
+    if (i % 2 == 0) {
+      one.inputs.push_back({"scale", {DType::kFp32, {1}, std::as_bytes(std::span(&scales[i], 1))}});
+    }
+    answers.push_back(send(one));
+  }
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto response = answers[i].get();
+    ASSERT_TRUE(response) << response.error().message;
+    EXPECT_EQ(value(*response), 3 * values[i] * (i % 2 == 0 ? scales[i] : 1));
+  }
+  EXPECT_THAT(batches(), ElementsAre(1, 3, 2));
+}
+
+TEST_F(SchedulingTest, ALargeRequestRunsInPartsWithItsOptionalInputs) {
+  config_.declared = {
+      .max_batch_size = 8,
+      .inputs =
+          {{.name = "scale", .datatype = "FP32", .dims = {{}}, .reshape = {}, .optional = true}},
+      .outputs = {}};
+  levels_[1]->takes_scale = true;
+  one_level(2);
+  const float values[] = {1, 2, 3}, scales[] = {10, 20, 30};
+  Request large = many(values);
+  large.inputs.push_back({"scale", {DType::kFp32, {3}, std::as_bytes(std::span(scales))}});
+  const auto response = infer(large);
+  ASSERT_TRUE(response) << response.error().message;
+  float answer[3] = {};
+  std::memcpy(answer, response->outputs.at(0).tensor.data.data(), sizeof answer);
+  EXPECT_THAT(answer, ElementsAre(30, 120, 270));
+  EXPECT_THAT(batches(), ElementsAre(2, 1));
+}
+
+TEST_F(SchedulingTest, AnOptionalInputThatMayHaveNoBatchRunsAlone) {
+  config_.declared.inputs = {
+      {.name = "scale", .datatype = "FP32", .dims = {}, .reshape = {}, .optional = true}};
+  levels_[1]->takes_scale = true;
+  one_level(2);
+  Gate gate;
+  auto running = hold(gate);
+  const float values[] = {1, 2, 3}, scales[] = {10, 20, 30};
+  std::vector<std::future<Result<Response>>> answers;
+  for (int i = 0; i < 2; ++i) {
+    Request one = many(values);
+    one.inputs.push_back({"scale", {DType::kFp32, {3}, std::as_bytes(std::span(scales))}});
+    answers.push_back(send(one));
+  }
+  gate.open();
+  EXPECT_TRUE(running.get());
+  for (auto& answer : answers) EXPECT_TRUE(answer.get());
+  EXPECT_THAT(batches(), ElementsAre(1, 3, 3)) << "nor in parts";
+}
+
 TEST_F(SchedulingTest, StatisticsCountRunsByTheirSizeAndRequestsByWhatBecameOfThem) {
   one_level(8);
   const auto at_first = engine_->statistics("", "");
@@ -194,6 +265,18 @@ TEST_F(SchedulingTest, StatisticsCountRunsByTheirSizeAndRequestsByWhatBecameOfTh
   EXPECT_EQ(engine_->statistics("broken", "").error().code, Code::kUnavailable);
 }
 
+TEST_F(SchedulingTest, WhatIsRefusedAtOnceHasFailedSinceItsArrival) {
+  one_level(1);
+  Request asked = request();
+  asked.min_level = 9;
+  asked.arrival -= 1h;
+  EXPECT_EQ(infer(asked).error().code, Code::kInvalid);
+  const auto found = engine_->statistics("m", "");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->front().fail.count, 1U);
+  EXPECT_GE(Duration(found->front().fail.ns), 1h);
+}
+
 TEST_F(SchedulingTest, ABatchIsNeverLargerThanItMayBe) {
   one_level(4);
   Gate gate;
@@ -238,6 +321,30 @@ TEST_F(SchedulingTest, AMachineThatIsBusyAsItLoadsDoesNotDecideWhatIsJoined) {
   one_level(8, 0, config::Join::kIfQuicker);
   EXPECT_GT(singles, 9);
   EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"batch_size\":1,"));
+}
+
+TEST_F(SchedulingTest, TheLogSaysOnceWhereJoiningSavesNothing) {
+  support::ManualClock clock;
+  clock_ = &clock;
+  const auto lines = [&](config::Join join, Duration each_more) {
+    levels_[1]->before_values = [&clock, each_more](std::span<const float> values) {
+      clock.advance(2ms + each_more * (values.size() - 1));
+      return Result<void>();
+    };
+    testing::internal::CaptureStderr();
+    one_level(8, 0, join);
+    engine_.reset();
+    const std::string log = testing::internal::GetCapturedStderr();
+    const std::string said =
+        "model 'm' level 1 'cpu': requests are not joined: in trial runs batches save less than a "
+        "tenth of the time; to join all the same set join: always";
+    int count = 0;
+    for (std::size_t at = 0; (at = log.find(said, at)) != log.npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(lines(config::Join::kIfQuicker, 2ms), 1);
+  EXPECT_EQ(lines(config::Join::kIfQuicker, 1ms), 0);
+  EXPECT_EQ(lines(config::Join::kAlways, 2ms), 0);
 }
 
 TEST_F(SchedulingTest, RequestsThatCarryBatchesAreJoinedAsWell) {
@@ -377,14 +484,23 @@ TEST_F(SchedulingTest, AFullQueueGivesTheBatchTiersPlacesToBetterOnes) {
   EXPECT_TRUE(background[1].get());
 }
 
-TEST_F(SchedulingTest, TritonsPriorityIsATierUpToTheModelsLevels) {
+TEST_F(SchedulingTest, APriorityBeyondTheModelsLevelsIsTheDefaultOne) {
   config_.priority_levels = 6;
+  config_.default_priority = 1;
+  config_.queue_policies.by_priority[1] = {.max_queue_size = 1};
   one_level(1);
+  Gate gate;
+  auto running = hold(gate);
   Request asked = request();
   asked.priority = 7;
-  EXPECT_EQ(infer(asked).error().message, "priority = 7: model 'm' has 6 priority levels");
+  auto waits = send(asked);
+  EXPECT_THAT(infer(asked).error().message, HasSubstr("requests of priority 1 wait as may: 1"));
   asked.priority = 6;
-  EXPECT_TRUE(infer(asked));
+  auto other = send(asked);
+  gate.open();
+  EXPECT_TRUE(running.get());
+  EXPECT_TRUE(waits.get());
+  EXPECT_TRUE(other.get());
 }
 
 TEST_F(SchedulingTest, WhatItsPriorityDelaysIsAnsweredAfterTheOthersThoughItsTimeoutHasPassed) {

@@ -63,6 +63,18 @@ TEST(DrillFaults, OutOfReachAreRefusedByNameAndLeftOutOfAll) {
   EXPECT_FALSE(parse_drill_faults("norestart", {.orders = true}).has_value());
 }
 
+TEST(DrillFaults, NoRestartOfARealProviderIsThatItsFilesAreGone) {
+  EXPECT_EQ(named("norestart").taken, Taken::kRestarts);
+  EXPECT_EQ(named("norestart").classes, (std::vector<std::string_view>{"start"}));
+  const Reach real{.hides_library = true, .restarts = true};
+  for (const DrillFault& fault :
+       {parse_drill_faults("", real)->back(), parse_drill_faults("norestart", real)->front()}) {
+    EXPECT_EQ(fault.name, "norestart");
+    EXPECT_EQ(fault.taken, Taken::kModel);
+    EXPECT_EQ(fault.classes, (std::vector<std::string_view>{"died"}));
+  }
+}
+
 // A move `ms` after the beginning.
 LadderMove moved(int ms, std::optional<int> from, std::optional<int> to, std::string cause) {
   return {std::chrono::milliseconds(ms), from, to, std::move(cause)};

@@ -16,7 +16,8 @@ std::string described(const std::string& model, const config::ModelConfig& confi
       config, {.name = model,
                .versions = {"1"},
                .version = "1",
-               .signature = signature_of(kRepository / model / "1" / config.levels.back().file)});
+               .signature = signature_of(kRepository / model / "1" / config.levels.back().file,
+                                         config.declared)});
   EXPECT_TRUE(json) << json.error().message;
   return json.value_or("");
 }
@@ -92,9 +93,18 @@ TEST(Describe, GivesDimensionsWithoutTheBatchWhereThereIsOne) {
   EXPECT_THAT(described("reshape"), HasSubstr(R"("dims":[1,4,1],"reshape":{"shape":[4]},)"));
 }
 
+TEST(Describe, ShowsOptionalInputsBehindTheOthers) {
+  const std::string json = described("optional_input_batched");
+  EXPECT_THAT(json, HasSubstr(R"("max_batch_size":8,"input":[{"name":"x",)"));
+  EXPECT_THAT(json, HasSubstr(R"({"name":"bias","data_type":"TYPE_FP32","format":"FORMAT_NONE",)"
+                              R"("dims":[4],"is_shape_tensor":false,"allow_ragged_batch":false,)"
+                              R"("optional":true,)"));
+}
+
 TEST(Describe, IsUnderstoodWhenItIsGivenBack) {
-  for (const char* model : {"dynamic_batching", "queue_policies", "queue_policy_delay", "kind_cpu",
-                            "parameters", "several_groups", "reshape"}) {
+  for (const char* model :
+       {"dynamic_batching", "queue_policies", "queue_policy_delay", "kind_cpu", "optional_input",
+        "optional_input_batched", "parameters", "several_groups", "reshape"}) {
     serving::ConfigSource source = source_of(model);
     source.config = described(model);
     const config::ModelConfig again = read_good(source);

@@ -108,7 +108,8 @@ std::string outcome(const std::string& model) {
   text = changes(*config::load_model_config(kRepository / "no_config", files, {}), *config);
   for (const std::string& note : config->notes) text += "note: " + shortened(note, model);
   const std::string contradiction = serving::contradiction(
-      config->declared, signature_of(source.version_folder / config->levels.back().file));
+      config->declared,
+      signature_of(source.version_folder / config->levels.back().file, config->declared));
   if (!contradiction.empty()) text += "refused by the file: " + contradiction + "\n";
   return text;
 }

@@ -27,14 +27,19 @@ inline config::ModelConfig read_good(const serving::ConfigSource& source) {
 }
 
 /// The signature of the model's file, as ONNX Runtime has it.
-inline runtime::Signature signature_of(const std::filesystem::path& file) {
+inline runtime::Signature signature_of(const std::filesystem::path& file,
+                                       const config::Declared& declared) {
   static const auto runtime = runtime::OrtRuntime::create({});
   if (!runtime) {
     ADD_FAILURE() << runtime.error().message;
     return {};
   }
-  const auto loaded = (*runtime)->load(
-      {.file = file, .providers = {{"CPUExecutionProvider", {}}}, .device_ids = {}});
+  runtime::LoadSpec spec{
+      .file = file, .providers = {{"CPUExecutionProvider", {}}}, .device_ids = {}};
+  for (const config::DeclaredTensor& input : declared.inputs) {
+    spec.overridable.push_back(input.name);
+  }
+  const auto loaded = (*runtime)->load(spec);
   EXPECT_TRUE(loaded) << file << ": " << (loaded ? "" : loaded.error().message);
   return loaded ? loaded->backend->signature() : runtime::Signature{};
 }

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -24,29 +26,35 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr const char* kNothingKnown = "CUBLAS failure 13: CUBLAS_STATUS_EXECUTION_FAILED";
+
 class Doubling final : public runtime::Backend {
  public:
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs, runtime::Stop*) override {
-    std::vector<float> values(inputs[0].data.size() / sizeof(float));
-    if (!values.empty()) std::memcpy(values.data(), inputs[0].data.data(), inputs[0].data.size());
+    std::vector<float> values(inputs.views[0].data.size() / sizeof(float));
+    if (!values.empty())
+      std::memcpy(values.data(), inputs.views[0].data.data(), inputs.views[0].data.size());
     if (!values.empty()) {
-      if (auto ok = obey(static_cast<int>(values[0]), inputs[0]); !ok) {
+      if (auto ok = obey(static_cast<int>(values[0]), inputs.views[0]); !ok) {
         return tl::unexpected(ok.error());
       }
     }
     for (float& value : values) value *= 2;
     const auto bytes = std::as_bytes(std::span(values));
-    return std::vector<Tensor>(
-        outputs.size(), make_tensor(DType::kFp32, inputs[0].shape, {bytes.begin(), bytes.end()}));
+    return std::vector<Tensor>(outputs.size(), make_tensor(DType::kFp32, inputs.views[0].shape,
+                                                           {bytes.begin(), bytes.end()}));
   }
 
  private:
   static Result<void> obey(int command, const TensorView& input) {
     signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would exit instead
+    static std::atomic<bool> broken = false;
+    if (command == kBreak) broken = true;
+    if (broken) return fail(Code::kUnavailable, kNothingKnown);
     switch (command) {
       case kCrash:
         raise(SIGSEGV);
@@ -80,6 +88,12 @@ class Doubling final : public runtime::Backend {
       case kHoard:
         hoard();
         for (;;) pause();
+      case kSlow:
+        std::this_thread::sleep_for(1200ms);
+        break;
+      case kStart:
+        start();
+        break;
       default:
         break;
     }
@@ -93,9 +107,34 @@ class Doubling final : public runtime::Backend {
     if (fallocate(fd, 0, 0, kBytes) != 0) std::_Exit(1);
   }
 
+  static void start() {
+    std::array<char*, 3> argv{const_cast<char*>("test"), const_cast<char*>("wait"), nullptr};
+    pid_t pid = -1;
+    if (posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, argv.data(), environ) != 0) {
+      std::_Exit(1);
+    }
+  }
+
   const runtime::Signature signature_{.inputs = {{"x", DType::kFp32, {-1}}},
                                       .outputs = {{"y", DType::kFp32, {-1}}}};
   const std::vector<runtime::Placement> placement_{{"FakeExecutionProvider", 1}};
+};
+
+class Failing final : public runtime::Backend {
+ public:
+  const runtime::Signature& signature() const override { return like_.signature(); }
+  const std::vector<runtime::Placement>& placement() const override { return like_.placement(); }
+  using Backend::run;
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs, std::span<const std::size_t>,
+                                  runtime::Stop*) override {
+    float first = 0;
+    std::memcpy(&first, inputs.views[0].data.data(), sizeof first);
+    if (static_cast<int>(first) == kBlame) return fail(Code::kInvalid, "the input is wrong");
+    return fail(Code::kUnavailable, kNothingKnown);
+  }
+
+ private:
+  const Doubling like_;
 };
 
 // Answers with what fake_cudart.cc counts; the first value tells it whether to refuse.
@@ -107,10 +146,10 @@ class Cuda final : public runtime::Backend {
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, std::span<const std::size_t>,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs, std::span<const std::size_t>,
                                   runtime::Stop*) override {
     float first = 0;
-    std::memcpy(&first, inputs[0].data.data(), sizeof first);
+    std::memcpy(&first, inputs.views[0].data.data(), sizeof first);
     refuse_(first != 0);
     std::array<float, 4> counts{};
     for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -141,7 +180,17 @@ Result<LoadFn> make_loads(const Greeting& greeting) {
     if (spec.file.filename() == "fake:double") {
       return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
     }
+    if (spec.file == "fake:failing") {
+      return runtime::Loaded{std::make_unique<Failing>(), "FakeExecutionProvider", 1, {}};
+    }
     if (spec.file == "fake:crash") raise(SIGKILL);
+    if (const std::string name = spec.file.string(); name.find("-without/") != name.npos) {
+      const bool there = std::filesystem::exists(name.substr(name.find('/')));
+      if (!there && name.starts_with("fake:crash")) raise(SIGKILL);
+      while (!there && name.find("hang") != name.npos) pause();
+      if (name.starts_with(there ? "fake:slow" : "fake:late")) std::this_thread::sleep_for(700ms);
+      return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
+    }
     if (spec.file == "fake:cuda") return load_cuda();
     if (spec.file.string().starts_with("fake:if/") &&
         std::filesystem::exists(spec.file.string().substr(7))) {
@@ -182,6 +231,10 @@ void tell_raw(Socket& socket, std::size_t bytes) {
   Writer greeting;
   greeting.text(mode == "version" ? "another" : kTestVersion).put(true);
   tell(control, Kind::kHelloReply, (*hello)->request, greeting);
+  if (mode == "pong") {
+    auto ping = control.receive();
+    tell(control, Kind::kPong, (*ping)->request + 1, {});
+  }
   auto open = control.receive();
   Socket channel{std::move((*open)->fd)};
   auto turn = channel.receive();
@@ -220,6 +273,18 @@ void tell_raw(Socket& socket, std::size_t bytes) {
     if (ftruncate(plain.get(), 4096) == 0) answer(0, 4, plain.get());
   } else if (mode == "nomemory") {
     answer(0, 4, channel.fd());  // a socket is no memory
+  } else if (mode == "huge") {
+    answer(0, 4, Segment::make(1 << 20).value()->fd());
+  } else if (mode == "sparse") {
+    const Fd sparse(memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (ftruncate(sparse.get(), 4096) != 0 || !seal_for_readers(sparse)) std::_Exit(1);
+    answer(0, 4, sparse.get());
+  } else if (mode == "spare") {
+    put_run_reply(good, fail(Code::kInternal, "fails, with memory"));
+    tell(channel, Kind::kRunReply, request, good, segment->fd());
+  } else if (mode.starts_with("code")) {
+    put_run_reply(good, fail(static_cast<Code>(std::atoi(mode.c_str() + 4)), "says so"));
+    tell(channel, Kind::kRunReply, request, good);
   } else if (mode == "few") {
     put_run_reply(good, std::vector<Placed>{});
     tell(channel, Kind::kRunReply, request, good);
@@ -254,6 +319,7 @@ int main(int argc, char** argv) {
   if (mode == "otherworker") host(std::atoi(argv[2]), "other", make_loads);
   if (mode.starts_with("rogue-")) misbehave(mode.substr(6));
   if (mode == "parent") start_and_wait();
+  while (mode == "wait") pause();
   if (mode == "half") end_by_half();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

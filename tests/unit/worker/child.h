@@ -1,5 +1,5 @@
 // What the test binary does when it is started as a child: `worker PID` hosts the backends below,
-// `rogue-MODE PID` misbehaves, `parent PID` starts a worker and waits. See child.cc.
+// `rogue-MODE PID` misbehaves, `parent PID` starts a worker and waits, `wait` waits. See child.cc.
 #pragma once
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,8 @@ inline constexpr bool kSanitized = false;
 
 inline constexpr const char* kTestVersion = "test";
 
-/// `double` doubles its one input `x`; what the first value says first:
+/// `failing` fails each run but one that says kBlame; `double` doubles its one input `x`; what the
+/// first value says first:
 enum Command {
   kCrash = -1,       // SIGSEGV
   kExit = -2,        // exit code 7
@@ -36,6 +37,9 @@ enum Command {
   kBlame = -9,       // blames the request
   kUnlock = -10,     // asks for leave to write to its input; fails if it gets it
   kHoard = -11,      // takes memory that is long to give back, then waits
+  kSlow = -12,       // answers after 1.2 s
+  kStart = -13,      // starts a process that lives on
+  kBreak = -14,      // fails, as every run in its process does from then on
 };
 
 inline runtime::LoadSpec fake(const std::string& name = "double") {

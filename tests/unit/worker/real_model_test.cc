@@ -49,6 +49,37 @@ TEST(RealModel, IsolatedOrNotTheAnswersAreBitIdentical) {
   }
 }
 
+TEST(RealModel, GetsTheOptionalInputsThatARunIsGiven) {
+  Supervisor::Options options;
+  options.worker = child();
+  options.worker.greeting.provider_libraries = libraries();
+  Supervisor supervisor(options, steady_clock());
+  runtime::LoadSpec spec = on_cpu("");
+  spec.file = GRADUS_TEST_MODELS "/scaled/1/model.onnx";
+  spec.overridable = {"scale", "shift"};
+  const auto loaded = supervisor.load(spec, 1s, {});
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  ASSERT_EQ(loaded->backend->signature().optional_inputs.size(), 2U);
+  const std::vector<float> x = {1, 2, 3, 4};
+  const std::vector<float> tens(4, 10);
+  const auto run = [&](const std::vector<std::size_t>& optional) {
+    std::vector<TensorView> views{{DType::kFp32, {1, 4}, std::as_bytes(std::span(x))}};
+    for (const std::size_t i : optional) {
+      views.push_back(
+          {DType::kFp32, i == 0 ? Shape{1, 4} : Shape{4}, std::as_bytes(std::span(tens))});
+    }
+    const std::vector<std::size_t> outputs = {0};
+    const auto answer = loaded->backend->run({views, optional}, outputs);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return answer ? floats(answer->at(0)) : std::vector<float>{};
+  };
+  EXPECT_EQ(run({}), (std::vector<float>{1, 4, 9, 16}));
+  EXPECT_EQ(run({0}), (std::vector<float>{10, 20, 30, 40}));
+  EXPECT_EQ(run({1}), (std::vector<float>{11, 14, 19, 26}));
+  EXPECT_EQ(run({0, 1}), (std::vector<float>{20, 30, 40, 50}));
+  EXPECT_EQ(run({}), (std::vector<float>{1, 4, 9, 16}));
+}
+
 TEST(RealModel, AFileThatIsNotThereIsSaidAsItIsHere) {
   Supervisor::Options options;
   options.worker = child();

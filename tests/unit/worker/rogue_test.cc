@@ -26,8 +26,17 @@ TEST_P(Rogue, IsRefusedAndKilled) {
 INSTANTIATE_TEST_SUITE_P(All, Rogue,
                          testing::Values("garbage", "truncated", "oversized", "id", "kind", "body",
                                          "offset", "overflow", "shape", "rank", "nosegment",
-                                         "unsealed", "nomemory", "few", "close"),
+                                         "unsealed", "nomemory", "huge", "sparse", "spare", "few",
+                                         "close", "code1", "code2", "code3", "code4", "code7"),
                          [](const auto& test) { return std::string(test.param); });
+
+TEST(RoguePing, AnsweredWithSomethingElseIsNoHang) {
+  const auto worker = Worker::start(child("rogue-pong")).value();
+  EXPECT_FALSE(worker->ping(30s));
+  EXPECT_EQ(worker->loss()->cause, Loss::Cause::kProtocol);
+  EXPECT_THAT(worker->loss()->text, testing::HasSubstr("answered a ping with something else"));
+  EXPECT_TRUE(worker->wait_dead(30s));
+}
 
 TEST(RogueHello, OfAnotherVersionIsRefused) {
   const auto worker = Worker::start(child("rogue-version"));

@@ -31,10 +31,26 @@ TEST(Segment, TheOtherSideCanNeitherWriteNorResizeIt) {
 
 TEST(Segment, MemoryThatItsOwnerCouldCutOffIsRefused) {
   const Fd plain(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(plain.get(), 4096), 0);
+  ASSERT_EQ(fallocate(plain.get(), 0, 0, 4096), 0);
   EXPECT_FALSE(Segment::open(plain));
   ASSERT_EQ(fcntl(plain.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_TRUE(Segment::open(plain));
+}
+
+TEST(Segment, MemoryThatIsNotThereYetIsNotMappedAtOnce) {
+  const Fd sparse(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(sparse.get(), 1 << 20), 0);
+  ASSERT_EQ(fallocate(sparse.get(), 0, 0, 1 << 19), 0);
+  ASSERT_TRUE(seal_for_readers(sparse));
+  EXPECT_FALSE(Segment::open(sparse));
+  EXPECT_TRUE(Segment::open(sparse, Segment::Pages::kTouched));
+}
+
+TEST(Segment, MoreThanIsWantedIsRefused) {
+  const auto made = Segment::make(100'000).value();
+  const Fd fd(dup(made->fd()));
+  EXPECT_TRUE(Segment::open(fd, Segment::Pages::kAll, Segment::roomy(100'000)));
+  EXPECT_FALSE(Segment::open(fd, Segment::Pages::kAll, made->size() - 1));
 }
 
 TEST(Segment, AbsurdSizesAreRefused) {

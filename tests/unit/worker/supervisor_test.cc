@@ -185,6 +185,32 @@ TEST(Supervisor, ARunThatHangsIsCutAndItsWorkerReplaced) {
   EXPECT_EQ(level.last().cause, Loss::Cause::kHung);
 }
 
+TEST(Supervisor, ALargeRequestHasTimeByItsSize) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 10ms, level.hooks()).value();
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  std::vector<float> many(1 << 20);
+  many[0] = kSlow;
+  const auto large = loaded.backend->run(std::vector{view_of(many)}, kFirst);
+  EXPECT_TRUE(large) << large.error().message;
+}
+
+TEST(Supervisor, AFirstRunThatWasCutHasMoreTimeWhenItIsSentAgain) {
+  Supervisor supervisor(quick(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake(), 10ms, level.hooks()).value();
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  const std::vector<float> slow = {kSlow, 0};
+  const auto cut = loaded.backend->run(std::vector{view_of(slow)}, kFirst);
+  ASSERT_FALSE(cut);
+  EXPECT_THAT(cut.error().message, HasSubstr("hung for 1000 ms and was killed"));
+  ASSERT_TRUE(level.wait_back(1));
+  EXPECT_EQ(answer(*loaded.backend, 1), 2);
+  const auto again = loaded.backend->run(std::vector{view_of(slow)}, kFirst);
+  EXPECT_TRUE(again) << again.error().message;
+}
+
 TEST(Supervisor, AStickyFaultReplacesTheWorkerAtOnce) {
   Supervisor supervisor(quick(), steady_clock());
   Level level;
@@ -193,6 +219,57 @@ TEST(Supervisor, AStickyFaultReplacesTheWorkerAtOnce) {
   ASSERT_TRUE(level.wait_back(1));
   EXPECT_EQ(level.last().cause, Loss::Cause::kSticky);
   EXPECT_EQ(answer(*loaded.backend, 1), 2);
+}
+
+// Suspects a worker after three failures that lie 1 ms apart.
+Supervisor::Options suspicious() {
+  auto options = quick();
+  options.ping_every = 1ms;
+  options.restart.failed_runs = 3;
+  options.restart.failed_for = 1ms;
+  return options;
+}
+
+TEST(Supervisor, AWorkerInWhichEveryRunFailsIsReplaced) {
+  Supervisor supervisor(suspicious(), steady_clock());
+  Level one;
+  Level other;
+  const auto a = supervisor.load(fake(), 1s, one.hooks()).value();
+  const auto b = supervisor.load(fake(), 1s, other.hooks()).value();
+  const pid_t pid = supervisor.status().pid.value();
+  ASSERT_TRUE(comes_true([&] {
+    run(*a.backend, kBreak);
+    return one.lost() > 0;
+  }));
+  EXPECT_EQ(one.last().cause, Loss::Cause::kFailures);
+  EXPECT_THAT(one.last().text, HasSubstr("every run in it fails: CUBLAS failure 13"));
+  ASSERT_TRUE(one.wait_back(1) && other.wait_back(1));
+  EXPECT_NE(supervisor.status().pid, pid);
+  EXPECT_EQ(to_string(supervisor.status().last_fault->cause), "failures");
+  EXPECT_EQ(answer(*b.backend, 1), 2);
+}
+
+TEST(Supervisor, AModelThatFailsAloneCostsTheOthersNothing) {
+  Supervisor supervisor(suspicious(), steady_clock());
+  Level bad;
+  Level idle;
+  const auto failing = supervisor.load(fake("failing"), 1s, bad.hooks()).value();
+  auto good = supervisor.load(fake(), 1s, idle.hooks()).value();
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(run(*failing.backend, 1));
+  EXPECT_EQ(idle.lost(), 0) << idle.last().text;
+  good.backend.reset();
+  EXPECT_TRUE(comes_true([&] {
+    run(*failing.backend, 1);
+    return bad.lost() > 0;
+  })) << "nothing is lost with it";
+}
+
+TEST(Supervisor, RequestsThatAreToBlameReplaceNoWorker) {
+  Supervisor supervisor(suspicious(), steady_clock());
+  Level level;
+  const auto loaded = supervisor.load(fake("failing"), 1s, level.hooks()).value();
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(run(*loaded.backend, kBlame));
+  EXPECT_EQ(level.lost(), 0);
 }
 
 TEST(Supervisor, WantOfMemoryReplacesTheWorkerOnlyWhenItRepeats) {
@@ -247,9 +324,120 @@ TEST(Supervisor, AWorkerThatDiesWhileItLoadsFailsTheLoadAlone) {
   const auto good = supervisor.load(fake(), 1s, level.hooks()).value();
   const auto bad = supervisor.load(fake("crash"), 1s, {});
   ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code, Code::kWorkerLost) << "it may be why";
   EXPECT_THAT(bad.error().message, HasSubstr("signal 9"));
   ASSERT_TRUE(level.wait_back(1));
   EXPECT_EQ(answer(*good.backend, 1), 2);
+}
+
+// A file without which a model's load ends its worker, and the supervisors that it meets.
+class Suspect : public testing::Test {
+ protected:
+  Suspect() { put(); }
+  ~Suspect() override { remove(); }
+  void put() { std::ofstream(file_).put('x'); }
+  void remove() { std::filesystem::remove(file_); }
+
+  LevelHooks suspect_hooks() {
+    LevelHooks hooks = suspect_.hooks();
+    hooks.suspect = [this](Seat seat) { own_.adopt(std::move(seat)); };
+    return hooks;
+  }
+  static Supervisor::Options impatient() {
+    auto options = quick();
+    options.reload_limit = 500ms;
+    return options;
+  }
+
+  const std::string file_ = testing::TempDir() + "/gradus_suspect_" + std::to_string(getpid());
+  Level suspect_;
+  Level other_;
+  Supervisor own_{quick(), steady_clock()};
+  Supervisor shared_{impatient(), steady_clock()};
+};
+
+TEST_F(Suspect, ALoadThatKillsItsWorkerAgainIsHandedOverAndKillsNobodyElses) {
+  const auto bad = shared_.load(fake("crash-without/" + file_), 1s, suspect_hooks()).value();
+  const auto good = shared_.load(fake(), 1s, other_.hooks()).value();
+  remove();
+  kill_worker(shared_);
+  ASSERT_TRUE(comes_true([&] { return own_.status().restarts >= 3; }));
+  ASSERT_TRUE(comes_true([&] { return other_.back() > 0 && shared_.status().restarts == 2; }));
+  EXPECT_EQ(other_.lost(), 2) << "by the kill, and by the load";
+  EXPECT_EQ(answer(*good.backend, 1), 2);
+  EXPECT_EQ(run(*bad.backend, 1).error().code, Code::kNotFound);
+  EXPECT_EQ(suspect_.last().cause, Loss::Cause::kDied);
+  put();
+  ASSERT_TRUE(suspect_.wait_back(1));
+  EXPECT_EQ(answer(*bad.backend, 1), 2);
+  EXPECT_EQ(shared_.status().restarts, 2U);
+
+  remove();
+  kill_worker(shared_);  // it has no seat there any more
+  ASSERT_TRUE(other_.wait_lost(3) && comes_to(shared_, WorkerState::kRunning));
+  EXPECT_EQ(answer(*bad.backend, 1), 2);
+}
+
+TEST_F(Suspect, ALoadThatHangsWhereItWentWellIsCutSoon) {
+  const auto bad = shared_.load(fake("hang-without/" + file_), 1s, suspect_hooks()).value();
+  const auto good = shared_.load(fake(), 1s, other_.hooks()).value();
+  remove();
+  kill_worker(shared_);
+  ASSERT_TRUE(suspect_.wait_lost(2));
+  EXPECT_EQ(suspect_.last().cause, Loss::Cause::kHung);
+  ASSERT_TRUE(comes_true([&] { return own_.status().state == WorkerState::kStarting; }));
+  ASSERT_TRUE(comes_true([&] { return run(*good.backend, 1).has_value(); }));
+  EXPECT_EQ(shared_.status().restarts, 2U);
+}
+
+TEST_F(Suspect, NobodyWaitsBehindALoadThatMayTakeLonger) {
+  const auto bad = shared_.load(fake("slow-hang-without/" + file_), 1s, suspect_hooks()).value();
+  const auto good = shared_.load(fake(), 1s, other_.hooks()).value();
+  remove();
+  kill_worker(shared_);
+  ASSERT_TRUE(other_.wait_back(1));
+  EXPECT_EQ(other_.lost(), 1) << "the other has not been cut yet";
+  EXPECT_EQ(answer(*good.backend, 1), 2);
+}
+
+TEST_F(Suspect, JoinsWhatRunsAlreadyWhereItIsHandedTo) {
+  const auto first = own_.load(fake(), 1s, other_.hooks()).value();
+  LevelHooks hooks = suspect_hooks();
+  hooks.suspect = [this](Seat seat) {
+    put();
+    own_.adopt(std::move(seat));
+  };
+  const auto bad = shared_.load(fake("crash-without/" + file_), 1s, hooks).value();
+  auto good = shared_.load(fake(), 1s, {[](const Loss&) {}, [] {}, {}});
+  remove();
+  kill_worker(shared_);
+  ASSERT_TRUE(suspect_.wait_back(1));
+  EXPECT_EQ(answer(*bad.backend, 1), 2);
+  EXPECT_EQ(answer(*first.backend, 1), 2);
+  EXPECT_EQ(own_.status().restarts, 0U);
+  good->backend.reset();
+  EXPECT_TRUE(comes_to(shared_, WorkerState::kIdle)) << "it has nothing to load any more";
+}
+
+TEST_F(Suspect, StaysWhereItIsAlone) {
+  const auto bad = shared_.load(fake("crash-without/" + file_), 1s, suspect_hooks()).value();
+  remove();
+  kill_worker(shared_);
+  ASSERT_TRUE(suspect_.wait_lost(3));
+  put();
+  ASSERT_TRUE(suspect_.wait_back(1));
+  EXPECT_EQ(answer(*bad.backend, 1), 2);
+  EXPECT_TRUE(comes_to(shared_, WorkerState::kRunning));
+  EXPECT_EQ(own_.status().state, WorkerState::kIdle);
+}
+
+TEST_F(Suspect, HasTimeWhereItIsAlone) {
+  const auto late = shared_.load(fake("late-without/" + file_), 1s, suspect_hooks()).value();
+  remove();
+  kill_worker(shared_);
+  ASSERT_TRUE(suspect_.wait_back(1));
+  EXPECT_EQ(suspect_.lost(), 2) << "it was cut once";
+  EXPECT_EQ(answer(*late.backend, 1), 2);
 }
 
 TEST(Supervisor, AModelThatIsGoneIsNotLoadedAgain) {

@@ -19,6 +19,7 @@ runtime::LoadSpec some_spec() {
   spec.inter_op_threads = 6;
   spec.allow_software_gpu = true;
   spec.check_outputs = config::CheckOutputs::kFinite;
+  spec.overridable = {"scale", "shift"};
   return spec;
 }
 
@@ -37,6 +38,7 @@ TEST(Wire, ASpecArrivesAsItWas) {
   EXPECT_EQ(came.inter_op_threads, sent.inter_op_threads);
   EXPECT_EQ(came.allow_software_gpu, sent.allow_software_gpu);
   EXPECT_EQ(came.check_outputs, sent.check_outputs);
+  EXPECT_EQ(came.overridable, sent.overridable);
 }
 
 TEST(Wire, AGreetingArrivesAsItWas) {
@@ -53,13 +55,15 @@ TEST(Wire, EveryTruncationIsNoticed) {
   Writer spec;
   put_spec(spec, some_spec());
   Writer loaded;
-  put_loaded(loaded, {.signature = {{{"x", DType::kFp32, {-1, 3}}}, {{"y", DType::kBytes, {}}}},
+  put_loaded(loaded, {.signature = {{{"x", DType::kFp32, {-1, 3}}},
+                                    {{"y", DType::kBytes, {}}},
+                                    {{"scale", DType::kFp32, {4}}}},
                       .placement = {{"P", 3}},
                       .provider_used = "P",
                       .node_share = 0.75,
                       .failures = {{"Q", "why"}}});
   Writer run;
-  put_run(run, {1, 4, {5}, 2, {3}, {0, 1}, {{DType::kFp32, {2, 2}, 0, 16}}});
+  put_run(run, {1, 4, {5}, 2, {3}, {0, 1}, {2}, {{DType::kFp32, {2, 2}, 0, 16}}});
   for (std::size_t size = 0; size < spec.body().size(); ++size) {
     Reader reader(spec.body().first(size));
     get_spec(reader);

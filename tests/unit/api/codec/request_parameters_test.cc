@@ -40,6 +40,14 @@ TEST(RequestParameters, TimeoutIsMicrosecondsAsNumberOrDigits) {
   EXPECT_EQ(with(R"("parameters":{"timeout":31536000000000})")->request.timeout, kLongestTimeout);
 }
 
+TEST(RequestParameters, ATimeoutOfZeroIsNone) {
+  for (const char* timeout : {"0", "\"0\""}) {
+    const auto decoded = with(R"("parameters":{"timeout":)" + std::string(timeout) + "}");
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    EXPECT_EQ(decoded->request.timeout, std::nullopt);
+  }
+}
+
 TEST(RequestParameters, LevelsBoundTheLadder) {
   const auto decoded = with(R"("parameters":{"max_level":2,"min_level":1})");
   ASSERT_TRUE(decoded) << decoded.error().message;

@@ -84,7 +84,11 @@ TEST_F(TraceTest, AFileHasTheTimelineOfEachRequest) {
   auto trace = tracer->sample("m");
   trace->stamp("REQUEST_START", at(10ns));
   trace->answered(response, at(19ns));
+  auto sent = Trace::send_times(trace, "HTTP_SEND_START", "HTTP_SEND_END");
   trace = tracer->sample("gone\"");
+  sent->begun = at(22ns);
+  sent->ended = at(23ns);
+  sent = nullptr;  // whoever wrote the answer was the last to hold it
   trace->stamp("REQUEST_START", at(20ns));
   trace->answered(fail(Code::kNotFound, "no model"), at(21ns));
   trace = nullptr;
@@ -96,9 +100,27 @@ TEST_F(TraceTest, AFileHasTheTimelineOfEachRequest) {
 {"id":1,"timestamps":[{"name":"REQUEST_START","ns":10},{"name":"QUEUE_START","ns":11},)"
             R"({"name":"COMPUTE_START","ns":12},{"name":"COMPUTE_INPUT_END","ns":13},)"
             R"({"name":"COMPUTE_OUTPUT_START","ns":15},{"name":"COMPUTE_END","ns":17},)"
-            R"({"name":"REQUEST_END","ns":19}]},
+            R"({"name":"INFER_RESPONSE_COMPLETE","ns":19},{"name":"REQUEST_END","ns":19},)"
+            R"({"name":"HTTP_SEND_START","ns":22},{"name":"HTTP_SEND_END","ns":23}]},
 {"id":2,"model_name":"gone\"","model_version":-1,"request_id":"","error":"no model"},
 {"id":2,"timestamps":[{"name":"REQUEST_START","ns":20},{"name":"REQUEST_END","ns":21}]}
+]
+)");
+}
+
+TEST_F(TraceTest, WhatWasRefusedSaysWhyAndWhatItsClientSaid) {
+  const auto tracer = open();
+  auto trace = tracer->sample("m");
+  trace->about("2", "7");
+  trace->refused({Code::kInvalid, "'inputs' is missing"}, at(10ns));
+  Trace::send_times(trace, "GRPC_SEND_START", "GRPC_SEND_END")->begun = at(11ns);  // never taken
+  trace = nullptr;
+  tracer->flush(kLimit);
+  EXPECT_EQ(content(file_),
+            R"([
+{"id":1,"model_name":"m","model_version":2,"request_id":"7","error":"'inputs' is missing"},
+{"id":1,"timestamps":[{"name":"REQUEST_START","ns":10},{"name":"REQUEST_END","ns":10},)"
+            R"({"name":"GRPC_SEND_START","ns":11}]}
 ]
 )");
 }
@@ -178,15 +200,29 @@ TEST_F(TraceTest, ClientsFilesLieBesideTheOperatorsAndWereNotThereBefore) {
   EXPECT_EQ(fault(*tracer, set("trace_file", "trace.json")), "");
 }
 
-TEST_F(TraceTest, AfterSoManyTracesAnotherFileBegins) {
+TEST_F(TraceTest, WithALogFrequencyThereAreNumberedFilesOfSoManyTraces) {
   const auto tracer = open();
+  const auto ids = [](const std::filesystem::path& file) {
+    std::string found;
+    const std::string text = content(file);
+    for (std::size_t at = 0; (at = text.find("{\"id\":", at)) != text.npos; at += 7) {
+      if (text.compare(at + 7, 13, ",\"model_name\"") == 0) found += text[at + 6];
+    }
+    return found;
+  };
   ASSERT_TRUE(tracer->change("", set("log_frequency", "2")));
   EXPECT_EQ(taken(*tracer, 5), 5);
+  ASSERT_TRUE(tracer->change("", set("log_frequency", "0")));
+  EXPECT_EQ(taken(*tracer, 1), 1);
+  ASSERT_TRUE(tracer->change("", set("log_frequency", "1")));
+  EXPECT_EQ(taken(*tracer, 1), 1);
   tracer->flush(kLimit);
-  EXPECT_THAT(content(file_), HasSubstr("\"id\":2"));
-  EXPECT_THAT(content(file_), Not(HasSubstr("\"id\":3")));
-  EXPECT_THAT(content(file_.string() + ".1"), HasSubstr("\"id\":4"));
-  EXPECT_THAT(content(file_.string() + ".2"), HasSubstr("\"id\":5"));
+  EXPECT_EQ(ids(file_.string() + ".0"), "12");
+  EXPECT_EQ(ids(file_.string() + ".1"), "34");
+  EXPECT_EQ(ids(file_.string() + ".2"), "5");
+  EXPECT_EQ(ids(file_), "6");
+  EXPECT_EQ(ids(file_.string() + ".3"), "7");
+  EXPECT_FALSE(std::filesystem::exists(file_.string() + ".4"));
 }
 
 }  // namespace

@@ -158,6 +158,12 @@ TEST_F(ControlCallsTest, InputsInSharedMemoryHaveNoRawEntry) {
   EXPECT_THAT(decode_message(message, {shared.memory, 7}).error().message,
               HasSubstr("input 'a': the request's inputs in shared memory are over"));
   EXPECT_THAT(decode_message(message).error().message, HasSubstr("--allow-client-shm"));
+  for (auto* const tensor : {message->mutable_inputs(0)->mutable_parameters(),
+                             message->mutable_outputs(0)->mutable_parameters()}) {
+    (*tensor)["shared_memory_region"].set_string_param("q");
+    EXPECT_EQ(decode_message(message, shared).error().code, Code::kNotFound);
+    (*tensor)["shared_memory_region"].set_string_param("r");
+  }
 
   serving::Response response{.outputs = {{"y", make_tensor(DType::kUint8, {3}, bytes_of("abc"))}}};
   ASSERT_TRUE(fulfil(decoded->wishes, response));

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 namespace gradus::api {
 namespace {
@@ -164,6 +165,16 @@ TEST(ReadMessage, WhatIsCutOffIsNoMessageButItsNameIsRead) {
   EXPECT_FALSE(read_bytes("\x3a\xff\xff\xff\xff\x07", came));  // a tensor of 2 GiB, it says
 }
 
+TEST(ReadMessage, TheLargestMessageIsReadAsAnyOther) {
+  const std::string begin("\x3a\x01x\x2a\x00", 5);  // of 2^31 - 1 bytes, it says
+  google::protobuf::io::ArrayInputStream stream(begin.data(), static_cast<int>(begin.size()));
+  worker::SharedPool pool({.shared = false});
+  InferMessage came;
+  EXPECT_TRUE(read_message(stream, std::numeric_limits<std::int32_t>::max(), pool, came));
+  EXPECT_EQ(came.raw.size(), 1);
+  EXPECT_EQ(came.message->inputs_size(), 1);
+}
+
 TEST(ReadMessage, RefusesWhatTakesFarMoreToKeepThanToSend) {
   const auto refusal = [](std::string_view field, int times) {
     std::string bytes;
@@ -224,7 +235,14 @@ TEST(DecodeMessage, ParametersMeanWhatTheyMeanOverHttp) {
   }
   message.clear_parameters();
   (*message.mutable_parameters())["timeout"].set_int64_param(-1);
-  EXPECT_THAT(error_of(message), HasSubstr("[1, 31536000000000]"));
+  EXPECT_THAT(error_of(message), HasSubstr("[0, 31536000000000]"));
+  for (const bool as_text : {false, true}) {
+    auto& none = (*message.mutable_parameters())["timeout"];
+    as_text ? none.set_string_param("0") : none.set_int64_param(0);
+    const auto untimed = decode(message);
+    ASSERT_TRUE(untimed) << untimed.error().message;
+    EXPECT_EQ(untimed->timeout, std::nullopt);
+  }
 }
 
 serving::Response two_outputs() {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
+#include <regex>
 #include <sstream>
 
 #include "base/log.h"
@@ -52,6 +54,18 @@ class ControlRoutesTest : public testing::Test {
     return made;
   }
 
+  static std::filesystem::path trace_file() {
+    return testing::TempDir() + "routes_trace_" + std::to_string(::getpid());
+  }
+  // What is in the file, which is removed.
+  std::string traces(const std::filesystem::path& file) {
+    control_->tracer->flush(10s);
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    std::filesystem::remove(file);
+    return text.str();
+  }
+
   FakeEngine engine_;
   std::shared_ptr<Control> control_ = control();
   V2Routes routes_{engine_, {}, "1", Admin::open({.allow_from_loopback = true}).value(), control_};
@@ -94,8 +108,6 @@ TEST_F(ControlRoutesTest, WhatDoesNotFitItsRegionIsSaidWithSizes) {
        "parameter 'shared_memory_byte_size' is missing"},
       {input(R"("parameters":{"shared_memory_byte_size":8}}]})"),
        "parameter 'shared_memory_region' is missing"},
-      {input(R"("parameters":{"shared_memory_region":"q","shared_memory_byte_size":8}}]})"),
-       "there is no shared memory region 'q'"},
       {input(R"("data":[1,2],"parameters":{"shared_memory_region":"r",)"
              R"("shared_memory_byte_size":8}}]})"),
        "has both a place in shared memory and 'data'"},
@@ -108,6 +120,12 @@ TEST_F(ControlRoutesTest, WhatDoesNotFitItsRegionIsSaidWithSizes) {
     const HttpResponse response = infer(json);
     EXPECT_EQ(response.status, 400) << json;
     EXPECT_THAT(response.head, HasSubstr(text));
+  }
+  const std::string elsewhere = R"({"shared_memory_region":"q","shared_memory_byte_size":8}}]})";
+  for (const std::string& json : {input(R"("parameters":)" + elsewhere), data + elsewhere}) {
+    const HttpResponse response = infer(json);
+    EXPECT_EQ(response.status, 404) << json;
+    EXPECT_THAT(response.head, AllOf(HasSubstr("put '"), HasSubstr("no shared memory region 'q'")));
   }
   object.resize(4);
   EXPECT_THAT(infer(data + R"({"shared_memory_region":"r","shared_memory_byte_size":8}}]})").head,
@@ -145,7 +163,7 @@ TEST_F(ControlRoutesTest, OfCudaMemoryOnlyUnregisteringWorks) {
   EXPECT_EQ(post("/v2/cudasharedmemory/unregister").status, 200);
   EXPECT_EQ(get("/v2/cudasharedmemory/status").head, "[]");
   const HttpResponse response = post("/v2/cudasharedmemory/region/a/register", "{}");
-  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(response.status, 501);
   EXPECT_THAT(response.head, HasSubstr("register system shared memory"));
 }
 
@@ -163,11 +181,12 @@ TEST_F(ControlRoutesTest, ClassesComeWithTheModelsLabels) {
 TEST_F(ControlRoutesTest, WhoMayNotChangesNeitherLogNorTraces) {
   for (const std::string path :
        {"/v2/logging", "/v2/trace/setting", "/v2/models/m/trace/setting"}) {
-    EXPECT_EQ(get(path).status, 200) << path;
-    const HttpResponse response = post(path, "{}", "10.0.0.7");
+    const HttpResponse response = post(path, R"({"any":"1"})", "10.0.0.7");
     EXPECT_EQ(response.status, 403) << path;
     EXPECT_THAT(response.head, HasSubstr("--admin-token-file"));
-    EXPECT_EQ(post(path, "{}").status, 200) << path;
+    const HttpResponse asked = post(path, "{}", "10.0.0.7");
+    EXPECT_EQ(asked.status, 200) << "asking is free: " << path;
+    EXPECT_EQ(asked.head, get(path).head);
   }
   EXPECT_EQ(get("/v2/models/other/trace/setting").status, 404);
   EXPECT_EQ(post("/v2/models/other/trace/setting", "{}").status, 404);
@@ -185,8 +204,7 @@ TEST_F(ControlRoutesTest, TheLogIsSet) {
 }
 
 TEST_F(ControlRoutesTest, ATracedRequestIsWrittenWithItsTimes) {
-  const std::filesystem::path file =
-      testing::TempDir() + "routes_trace_" + std::to_string(::getpid());
+  const std::filesystem::path file = trace_file();
   control_->tracer = Tracer::open({.file = file.string()}).value();
   ASSERT_EQ(post("/v2/models/m/trace/setting",
                  R"({"trace_level":["TIMESTAMPS"],"trace_rate":"1","trace_count":"1"})")
@@ -194,16 +212,50 @@ TEST_F(ControlRoutesTest, ATracedRequestIsWrittenWithItsTimes) {
             200);
   const std::string json =
       R"({"id":"7","inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]})";
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(post(kInfer, json).status, 200);
+  HttpResponse traced = post(kInfer, json);
+  EXPECT_EQ(traced.status, 200);
+  ASSERT_TRUE(traced.send_times) << "who writes the answer says when";
+  traced.send_times->begun = TimePoint(5ns);
+  traced = post(kInfer, json);
+  EXPECT_EQ(traced.status, 200);
+  EXPECT_FALSE(traced.send_times);
   EXPECT_THAT(get("/v2/models/m/trace/setting").head, HasSubstr(R"("trace_count":"0")"));
-  control_->tracer->flush(10s);
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  std::filesystem::remove(file);
-  EXPECT_THAT(text.str(),
+  EXPECT_THAT(traces(file),
               AllOf(HasSubstr(R"("request_id":"7","level":2)"), HasSubstr("HTTP_RECV_START"),
                     HasSubstr("REQUEST_START"), HasSubstr("COMPUTE_END"),
                     HasSubstr("HTTP_SEND_START"), Not(HasSubstr("\"id\":2"))));
+}
+
+TEST_F(ControlRoutesTest, ARefusedRequestIsTracedWithItsErrorAndWhatItsClientSaid) {
+  const std::filesystem::path file = trace_file();
+  control_->tracer =
+      Tracer::open({.file = file.string(), .level = config::TraceLevel::kTimestamps, .rate = 1})
+          .value();
+  const std::string no_data = R"({"id":"7","inputs":[{"name":"x","shape":[1]}]})";
+  const std::string classes =
+      R"({"id":"8","inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],)"
+      R"("outputs":[{"name":"y","parameters":{"classification":1}}]})";
+  EXPECT_EQ(post("/v2/models/m/versions/3/infer", no_data).status, 400);
+  EXPECT_EQ(post("/v2/models/gone/infer", classes).status, 404);
+  EXPECT_EQ(Call("POST", kInfer).with("Content-Encoding", "br").body("x").on(routes_).status, 415);
+  EXPECT_EQ(Call("POST", kInfer).with("gradus-strict", "1").body("x").on(routes_).status, 400);
+  engine_.on_infer = [](const serving::Request&, const serving::Done& done) {
+    done(fail(Code::kOverloaded, "full"));
+  };
+  const std::string good =
+      R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],"id":"9"})";
+  EXPECT_EQ(post("/v2/models/m/versions/1/infer", good).status, 429);
+  const std::string text = traces(file);
+  for (const std::string about :
+       {R"("model_name":"m","model_version":3,"request_id":"7","error":"input 'x')",
+        R"("model_name":"gone","model_version":-1,"request_id":"8","error":"no model 'gone'"})",
+        R"("model_version":-1,"request_id":"","error":"Content-Encoding is 'br')",
+        R"("model_version":-1,"request_id":"","error":"header gradus-strict)",
+        R"("model_name":"m","model_version":1,"request_id":"9","error":"full"})"}) {
+    EXPECT_THAT(text, HasSubstr(about));
+  }
+  const std::regex whole(R"(HTTP_RECV_START.*HTTP_RECV_END.*REQUEST_START.*REQUEST_END)");
+  EXPECT_EQ(std::distance(std::sregex_iterator(text.begin(), text.end(), whole), {}), 5);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "api/http/http_server.h"
 
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "test_server.h"
@@ -102,6 +103,29 @@ TEST(HttpServer, ALargeBodyLiesWhereAWorkerCanReadIt) {
   EXPECT_TRUE(test.pool.find(handler.body()));
   reply(text_response("done"));
   EXPECT_EQ(client.read_answer()->body, "done");
+}
+
+TEST(HttpServer, SaysWhenAnAnswersFirstByteWasWrittenAndItsLast) {
+  HoldingHandler handler;
+  const TestServer test(handler);
+  RawClient client = test.client();
+  client.send(post("x"));
+  const Reply reply = handler.take();
+  std::promise<SendTimes> times;
+  HttpResponse response = text_response(pattern(32 << 20));  // more than the kernel takes at once
+  response.send_times = {new SendTimes, [&times](SendTimes* filled) {
+                           times.set_value(*filled);
+                           delete filled;
+                         }};
+  const TimePoint before = steady_clock().now();
+  reply(std::move(response));
+  ASSERT_TRUE(client.readable(20s));
+  const TimePoint half_sent = steady_clock().now();
+  EXPECT_EQ(client.read_answer()->body.size(), 32u << 20);
+  const SendTimes said = times.get_future().get();
+  EXPECT_GT(said.begun, before);
+  EXPECT_LT(said.begun, half_sent);
+  EXPECT_GT(said.ended, half_sent);
 }
 
 TEST(HttpServer, PlacesABodyWhereItsHandlerWantsIt) {

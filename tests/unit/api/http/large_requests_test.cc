@@ -51,11 +51,11 @@ class Mirror final : public runtime::Backend {
   const runtime::Signature& signature() const override { return signature_; }
   const std::vector<runtime::Placement>& placement() const override { return placement_; }
   using Backend::run;
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, std::span<const std::size_t>,
+  Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs, std::span<const std::size_t>,
                                   runtime::Stop*) override {
-    std::memcpy(memory_->data(), inputs[0].data.data(), inputs[0].data.size());
-    const auto bytes = std::as_bytes(std::span(*memory_)).first(inputs[0].data.size());
-    return std::vector<Tensor>{{DType::kFp32, inputs[0].shape, bytes, memory_}};
+    std::memcpy(memory_->data(), inputs.views[0].data.data(), inputs.views[0].data.size());
+    const auto bytes = std::as_bytes(std::span(*memory_)).first(inputs.views[0].data.size());
+    return std::vector<Tensor>{{DType::kFp32, inputs.views[0].shape, bytes, memory_}};
   }
 
  private:

@@ -12,6 +12,8 @@ burst     x FP32 [n] -> y FP32 [n] = sqrt(x) + x: needs memory as its input grow
 sequence  x FP32 [n] -> a sequence of tensors, which cannot be served
 any_rank  x FP32 of any number of dimensions, which cannot be served
 quotient  x FP32 [n], y FP32 [n] -> x / y as FP32, FP16, BF16 and FP64
+old       x FP32 [n] -> y FP32 [n] = x * 2, where 2 is an input with an initializer, of IR version 3
+outer     x FP32 [n,1], y FP32 [1,m] -> product FP32 [n,m]: small inputs may need any memory
 """
 from pathlib import Path
 
@@ -22,9 +24,9 @@ from onnx import TensorProto, helper, numpy_helper
 HERE = Path(__file__).resolve().parent
 
 
-def save(name, nodes, inputs, outputs, initializers=(), check=True):
+def save(name, nodes, inputs, outputs, initializers=(), check=True, ir_version=8):
     graph = helper.make_graph(nodes, name, inputs, outputs, list(initializers))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version,
                               producer_name="gradus-tests")
     if check:
         onnx.checker.check_model(model)
@@ -68,3 +70,8 @@ save("quotient",
      [value("x", FLOAT, ["n"]), value("y", FLOAT, ["n"])],
      [value("fp32", FLOAT, ["n"]), value("fp16", TensorProto.FLOAT16, ["n"]),
       value("bf16", TensorProto.BFLOAT16, ["n"]), value("fp64", TensorProto.DOUBLE, ["n"])])
+save("old", [helper.make_node("Mul", ["x", "factor"], ["y"])],
+     [value("x", FLOAT, ["n"]), value("factor", FLOAT, [1])], [value("y", FLOAT, ["n"])],
+     [numpy_helper.from_array(np.array([2], np.float32), "factor")], ir_version=3)
+save("outer", [helper.make_node("Mul", ["x", "y"], ["product"])],
+     [value("x", FLOAT, ["n", 1]), value("y", FLOAT, [1, "m"])], [value("product", FLOAT, ["n", "m"])])
