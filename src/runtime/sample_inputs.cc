@@ -121,11 +121,12 @@ Result<Sample> find_sample(Backend& backend) {
     Sample sample{size, sample_inputs(signature, size)};
     const auto answer = backend.run(views_of(sample.inputs), outputs);
     if (answer) return sample;
-    if (!first_error) first_error = answer.error();
     const Code code = answer.error().code;
-    const bool none_would_do =
+    const bool not_the_sizes =
         code == Code::kUnavailable || code == Code::kWorkerLost || code == Code::kNotFound;
-    if (none_would_do || !has_free_size(signature)) break;
+    if (not_the_sizes) return tl::unexpected(answer.error());
+    if (!first_error) first_error = answer.error();
+    if (!has_free_size(signature)) break;
   }
   return tl::unexpected(*first_error);
 }

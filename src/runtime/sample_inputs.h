@@ -30,8 +30,8 @@ struct Sample {
 };
 
 /// The first of a few usual sizes (64, 32, 128, 224, 256, 1, …) that the model runs with; each try
-/// is a real run of all outputs. The error is the first size's; kUnavailable,
-/// kNotFound or kWorkerLost ends the search.
+/// is a real run of all outputs. The error is the first size's; but kUnavailable, kNotFound or
+/// kWorkerLost, which are no size's fault, end the search and are returned.
 Result<Sample> find_sample(Backend& backend);
 
 }  // namespace gradus::runtime

@@ -38,12 +38,13 @@ class DeviceGroup final : public runtime::Backend {
     std::size_t devices() const;
     /// The first device from `from` on that the level could not be loaded on, so far.
     std::optional<std::size_t> lacking(std::size_t from = 0) const;
-    struct Failing {
+    struct LeftAlone {
       std::size_t device;
       std::string error;  // its last one
     };
     /// The living devices that are left alone.
-    std::vector<Failing> failing() const;
+    std::vector<LeftAlone> left_alone() const;
+    bool any_left_alone() const;  // costs no text
 
     /// From now on the lane runs as many at once as the devices that live may; where none does, as
     /// many as one, so that what waits is sent elsewhere.
@@ -54,29 +55,38 @@ class DeviceGroup final : public runtime::Backend {
 
    private:
     friend class DeviceGroup;
-    struct Seat {
+    struct Place {
       bool has_level = true;
       bool living = true;
+      std::uint64_t life = 0;  // a number of its own for each fresh worker
       int running = 0;
-      int outdone = 0;    // failures in a row of which another device made up for each
+      int failures = 0;   // in a row, each of which another device made up for
       std::string error;  // of the last of them
 
       bool runs() const { return has_level && living; }
-      bool fails() const;
+      bool left_alone() const;
+    };
+    /// Of one run.
+    struct Turn {
+      std::size_t device;
+      std::uint64_t life;
     };
 
-    std::size_t set(std::size_t device, bool Seat::*what, bool value);
+    std::size_t set(std::size_t device, bool Place::*what, bool value);
     std::size_t count() const REQUIRES(mutex_);
     std::size_t count_serving() const REQUIRES(mutex_);
     std::uint32_t allowed() const REQUIRES(mutex_);
     /// A living device for a run, one that is left alone only where there is no other; nothing:
     /// none is left.
-    std::optional<std::size_t> take(const std::vector<bool>& except);
-    void give_back(std::size_t device);
+    std::optional<Turn> take(const std::vector<bool>& except);
+    /// @return it is left alone no more, for the run succeeded
+    bool give_back(const Turn& turn, bool succeeded);
+    /// As give_back() of a run that succeeded, of one that took no turn.
+    bool note_success(std::size_t device);
     /// Another device did what it failed to. @return from now on it is left alone
-    bool outdo(std::size_t device, std::string error);
-    /// A run succeeded on it. @return it is left alone no more
-    bool prove(std::size_t device);
+    bool note_failure(const Turn& turn, const std::string& error);
+    /// @return it was left alone; the lane must end outside the lock
+    bool forget_failures(std::size_t device, std::shared_ptr<Lane>& lane) REQUIRES(mutex_);
     /// @return the lane, which must end outside the lock
     std::shared_ptr<Lane> update_lane() REQUIRES(mutex_);
 
@@ -85,7 +95,7 @@ class DeviceGroup final : public runtime::Backend {
     std::weak_ptr<Lane> lane_ GUARDED_BY(mutex_);
     CondVar freed_;
     std::size_t next_ GUARDED_BY(mutex_) = 0;  // where to look first, so that equals take turns
-    std::vector<Seat> seats_ GUARDED_BY(mutex_);
+    std::vector<Place> places_ GUARDED_BY(mutex_);
   };
 
   /// Hears of a device that is left alone from now on, and why; without a reason: no more.
@@ -106,17 +116,18 @@ class DeviceGroup final : public runtime::Backend {
   /// @return as Roster::set_living()
   std::size_t join(std::size_t device, std::unique_ptr<runtime::Backend> member);
   /// Runs once on each device that is left alone, if any is.
-  void try_failing(const runtime::RunInputs& inputs, std::span<const std::size_t> outputs);
+  void try_left_alone(const runtime::RunInputs& inputs, std::span<const std::size_t> outputs);
   using Backend::run;
   /// As Backend::run, where it fails with kUnavailable once on each device before that is said,
-  /// want of memory apart; waits while every living device has all the runs that it may, which the
-  /// lane sees to but for the moment of a loss. kNotFound also: no device lives.
+  /// want of memory apart, or until it is stopped; waits while every living device has all the
+  /// runs that it may, which the lane sees to but for the moment of a loss. kNotFound also: no
+  /// device lives.
   Result<std::vector<Tensor>> run(const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs,
                                   runtime::Stop* stop) override;
 
  private:
-  void prove(std::size_t device);
+  void tell(std::size_t device, const std::string& why) const;
 
   const std::shared_ptr<Roster> roster_;
   std::vector<std::unique_ptr<runtime::Backend>> members_;  // each written before its device has it

@@ -2,9 +2,12 @@
 
 #include <pthread.h>
 
+#include <utility>
+
 namespace gradus::serving {
 
-Janitor::Janitor() : thread_([this] { work(); }) {
+Janitor::Janitor(std::function<void()> ended)
+    : ended_(std::move(ended)), thread_([this] { work(); }) {
   pthread_setname_np(thread_.native_handle(), "janitor");
 }
 
@@ -41,6 +44,7 @@ void Janitor::work() {
     dead_.pop_back();
     mutex_.unlock();
     dead.reset();
+    if (ended_) ended_();
     mutex_.lock();
     --living_;
   }

@@ -13,7 +13,8 @@ namespace gradus::serving {
 
 class Janitor {
  public:
-  Janitor();
+  /// @param ended called on its thread after each model's end; may be empty
+  explicit Janitor(std::function<void()> ended = {});
   /// Waits until every model it was given has ended.
   ~Janitor();
   Janitor(const Janitor&) = delete;
@@ -25,6 +26,7 @@ class Janitor {
  private:
   void work();
 
+  const std::function<void()> ended_;
   Mutex mutex_;
   CondVar changed_;
   std::size_t living_ GUARDED_BY(mutex_) = 0;

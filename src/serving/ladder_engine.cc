@@ -65,6 +65,9 @@ LadderEngine::LadderEngine(std::vector<ModelFolder> folders, std::optional<Repos
       timer_(clock),
       workers_(options_.workers ? std::make_unique<Workers>(*options_.workers, clock) : nullptr),
       lanes_(options_.cpus, clock),
+      janitor_([this] {
+        if (workers_ != nullptr) workers_->end_unowned();
+      }),
       prober_(clock, workers_.get(), options_.observer),
       catalog_({.make = [this](const auto& folder,
                                const auto& version) { return make(folder, version); },

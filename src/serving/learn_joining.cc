@@ -15,6 +15,12 @@ namespace {
 
 constexpr double kTolerance = 1e-2;  // of the largest value of the tensor
 
+// Why not to join: an error, unless it ended the worker.
+Result<std::string> why_not(const Error& error) {
+  if (error.code == Code::kWorkerLost) return tl::unexpected(error);
+  return error.message;
+}
+
 // Made-up inputs and what the level answers to them by themselves.
 struct Trial {
   std::int64_t batch = 1;
@@ -77,15 +83,15 @@ bool same_values(const Tensor& a, const Tensor& b) {
 }
 
 // "" if both get in one run what they got by themselves.
-std::string why_joining_fails(const LevelRuntime& level, const batch::Padding& padding,
-                              const Trial& one, const Trial& other) {
+Result<std::string> why_joining_fails(const LevelRuntime& level, const batch::Padding& padding,
+                                      const Trial& one, const Trial& other) {
   const auto part = [&](const Trial& trial) {
     return Part{trial.views,
                 {static_cast<std::uint32_t>(trial.batch), padding.any() ? trial.length : 0}};
   };
   const Part parts[] = {part(one), part(other)};
   const auto together = run_joined(level, padding, parts, level.all_outputs());
-  if (!together) return together.error().message;
+  if (!together) return why_not(together.error());
   for (std::size_t i = 0; i < one.outputs.size(); ++i) {
     if (same_values(one.outputs[i], (*together)[0][i]) &&
         same_values(other.outputs[i], (*together)[1][i])) {
@@ -101,7 +107,8 @@ std::string why_joining_fails(const LevelRuntime& level, const batch::Padding& p
 Result<Trial> learn_lengths(const LevelRuntime& level, const batch::Model& model,
                             const Trial& usual, batch::Padding& padding) {
   auto other = try_out(level, 1, usual.length + usual.length / 2 + 1);
-  if (!other && usual.length > 1) other = try_out(level, 1, usual.length / 2);
+  const bool lost = !other && other.error().code == Code::kWorkerLost;
+  if (!other && !lost && usual.length > 1) other = try_out(level, 1, usual.length / 2);
   if (!other) return other;
   auto tied =
       batch::learn_tied(model, usual.observed(usual.length), other->observed(other->length));
@@ -112,8 +119,8 @@ Result<Trial> learn_lengths(const LevelRuntime& level, const batch::Model& model
 
 }  // namespace
 
-Joining learn_joining(const LevelRuntime& level, const std::map<std::string, double>& pad,
-                      std::int64_t size) {
+Result<Joining> learn_joining(const LevelRuntime& level, const std::map<std::string, double>& pad,
+                              std::int64_t size) {
   const auto alone = [](const std::string& why) {
     return Joining{std::nullopt, "requests are not joined: " + why};
   };
@@ -123,9 +130,13 @@ Joining learn_joining(const LevelRuntime& level, const std::map<std::string, dou
   if (!planned) return alone("pad: " + planned.error().message);
 
   const auto one = try_out(level, 1, size);
-  if (!one) return alone(one.error().message);
+  if (!one) return why_not(one.error()).map(alone);
   const auto two = try_out(level, 2, size);
-  if (!two) return alone("a batch of 2 fails: " + two.error().message);
+  if (!two) {
+    return why_not(two.error()).map([&](const auto& text) {
+      return alone("a batch of 2 fails: " + text);
+    });
+  }
   if (const auto why =
           batch::why_outputs_do_not_follow(model, one->observed(1), two->observed(2))) {
     return alone(*why);
@@ -134,14 +145,16 @@ Joining learn_joining(const LevelRuntime& level, const std::map<std::string, dou
   std::string note;
   if (planned->any()) {
     const auto other = learn_lengths(level, model, *one, *planned);
-    const std::string why =
-        other ? why_joining_fails(level, *planned, *two, *other) : other.error().message;
-    if (why.empty()) return {std::move(*planned), ""};
-    note = "requests of unequal lengths are not joined: " + why;
+    const auto unequal =
+        other ? why_joining_fails(level, *planned, *two, *other) : why_not(other.error());
+    if (!unequal) return tl::unexpected(unequal.error());
+    if (unequal->empty()) return Joining{std::move(*planned), ""};
+    note = "requests of unequal lengths are not joined: " + *unequal;
   }
   const batch::Padding plain;
-  if (const auto why = why_joining_fails(level, plain, *two, *one); !why.empty()) return alone(why);
-  return {plain, note};
+  return why_joining_fails(level, plain, *two, *one).map([&](const std::string& fails) {
+    return fails.empty() ? Joining{plain, note} : alone(fails);
+  });
 }
 
 }  // namespace gradus::serving

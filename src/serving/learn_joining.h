@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "batch/padding.h"
 #include "serving/model.h"
 
@@ -20,7 +21,8 @@ struct Joining {
 /// Runs the level up to five times, at batches and lengths of its own choice. Blocks.
 /// @param pad input name to value, as configured; empty: the well-known names, with 0
 /// @param size of variable dimensions that the level runs with (runtime::sample_inputs)
-Joining learn_joining(const LevelRuntime& level, const std::map<std::string, double>& pad,
-                      std::int64_t size);
+/// @return kWorkerLost: a run ended the level's worker
+Result<Joining> learn_joining(const LevelRuntime& level, const std::map<std::string, double>& pad,
+                              std::int64_t size);
 
 }  // namespace gradus::serving

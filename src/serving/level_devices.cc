@@ -29,7 +29,7 @@ std::string device_text(const LevelSlot& slot, std::size_t device) {
   return "device " + std::to_string(slot.config.device_ids[device]);
 }
 
-std::string failing_text(const LevelSlot& slot, std::size_t device, const std::string& why) {
+std::string left_alone_text(const LevelSlot& slot, std::size_t device, const std::string& why) {
   return device_text(slot, device) + " fails, and is left alone: " + why;
 }
 
@@ -87,7 +87,7 @@ Result<runtime::Loaded> load_on(std::size_t device, const std::shared_ptr<Model>
   if (!level.device_ids.empty()) spec.device_ids = {level.device_ids[device]};
   return with.workers != nullptr && config::is_isolated(level)
              ? with.workers->load(Workers::devices_of(level)[device],
-                                  Workers::name_of(*model, level), spec, level.target_p99,
+                                  Workers::name_of(*model, level), model, spec, level.target_p99,
                                   hooks_of(model, slot, roster, device))
              : with.load(spec);
 }
@@ -135,7 +135,7 @@ Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, Lev
     if (living == nullptr) return;
     tell_people(*living, slot, roster,
                 why.empty() ? device_text(slot, device) + " answers again"
-                            : failing_text(slot, device, why));
+                            : left_alone_text(slot, device, why));
   };
   all->backend = std::make_unique<DeviceGroup>(roster, std::move(members), told);
   if (!failures.empty()) tell_people(*model, slot, *roster, failures);
@@ -179,20 +179,26 @@ bool join_devices(const std::shared_ptr<Model>& model, LevelSlot& slot, const Lo
   return may_come;
 }
 
-std::string failing_devices(const LevelSlot& slot) {
+std::string left_alone_devices(const LevelSlot& slot) {
   std::string text;
   const DeviceGroup* const group = group_of(slot);
   if (group == nullptr) return text;
-  for (const Roster::Failing& failing : group->roster()->failing()) {
-    text += (text.empty() ? "" : "; ") + failing_text(slot, failing.device, failing.error);
+  for (const auto& [device, error] : group->roster()->left_alone()) {
+    text += (text.empty() ? "" : "; ") + left_alone_text(slot, device, error);
   }
   return text;
 }
 
-void try_failing_devices(const LevelSlot& slot) {
+bool leaves_devices_alone(const LevelSlot& slot) {
+  const DeviceGroup* const group = group_of(slot);
+  return group != nullptr && group->roster()->any_left_alone();
+}
+
+void try_left_alone_devices(const LevelSlot& slot) {
   const LevelRuntime& level = *slot.runtime();
-  if (auto* const group = group_of(slot))
-    group->try_failing(level.sample_views, level.all_outputs());
+  if (auto* const group = group_of(slot)) {
+    group->try_left_alone(level.sample_views, level.all_outputs());
+  }
 }
 
 void follow_devices(runtime::Backend& backend, const std::shared_ptr<Lane>& lane) {

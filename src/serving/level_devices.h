@@ -34,10 +34,13 @@ bool join_devices(const std::shared_ptr<Model>& model, LevelSlot& slot, const Lo
 
 /// `device 1 fails, and is left alone: …`, of each device that gets no requests for that reason;
 /// "": there is none, or the level is not loaded. Any thread.
-std::string failing_devices(const LevelSlot& slot);
+std::string left_alone_devices(const LevelSlot& slot);
+
+/// The same as a question, which costs no text.
+bool leaves_devices_alone(const LevelSlot& slot);
 
 /// A probe of each of them, of a level that is up: where one succeeds, requests go there again.
-void try_failing_devices(const LevelSlot& slot);
+void try_left_alone_devices(const LevelSlot& slot);
 
 /// Of a level on several devices: its lane, which is its alone, runs as many at once as those that
 /// live may.

@@ -92,13 +92,14 @@ void tell(const Model& model, const LevelSlot& slot, const std::string& note) {
 }
 
 // Only where it can pay: on a GPU each new size is compiled, which takes long.
-void join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& level)
+Result<void> join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& level)
     REQUIRES(model.arrival) {
-  if (level.on_gpu && slot.config.max_batch_size == 1) return;
-  Joining joining = learn_joining(level, model.config.pad, model.sample_size);
-  level.padding = std::move(joining.padding);
-  if (slot.config.max_batch_size == 1 || joining.note.empty()) return;
-  tell(model, slot, joining.note);
+  if (level.on_gpu && slot.config.max_batch_size == 1) return {};
+  auto joining = learn_joining(level, model.config.pad, model.sample_size);
+  if (!joining) return tl::unexpected(joining.error());
+  level.padding = std::move(joining->padding);
+  if (slot.config.max_batch_size > 1 && !joining->note.empty()) tell(model, slot, joining->note);
+  return {};
 }
 
 // One batch of a level's sample, again and again.
@@ -114,56 +115,71 @@ struct WarmRun {
     if (level.padding) fit = batch::fit(*level.padding, views, level.all_outputs());
   }
 
-  bool run(LevelRuntime& level, const Clock& clock) {
+  Result<void> run(LevelRuntime& level, const Clock& clock) {
     const TimePoint begun = clock.now();
-    if (!level.run(views, level.all_outputs())) return false;
+    if (const auto ran = level.run(views, level.all_outputs()); !ran) {
+      return tl::unexpected(ran.error());
+    }
     const Duration took = clock.now() - begun;
     least = std::min(least, took);
     level.queue->warm_up(size_of(fit, views), fit.length, took);
-    return true;
+    return {};
   }
 };
+
+// A size that fails is not used; but one that ends the worker is the level's fault.
+Result<void> unless_lost(const Error& error) {
+  if (error.code == Code::kWorkerLost) return tl::unexpected(error);
+  return {};
+}
 
 // What later runs of these sizes will take, and the compiling that comes with a first one. Each
 // size takes turns with single samples, and of each the quickest run counts: else a machine that is
 // busy with other models just now would decide for good what is joined.
-void warm_sizes(LevelRuntime& level, std::int64_t length, std::uint32_t most, Duration at_most,
-                const Clock& clock) {
+Result<void> warm_sizes(LevelRuntime& level, std::int64_t length, std::uint32_t most,
+                        Duration at_most, const Clock& clock) {
   const TimePoint enough = clock.now() + at_most;
   WarmRun single(level, length, 1);
   for (int i = 0; i < kWarmRuns; ++i) {
-    if (!single.run(level, clock)) return;
+    if (const auto ran = single.run(level, clock); !ran) return unless_lost(ran.error());
   }
   std::vector<batch::Measured> sizes{{1, single.least}};
   for (std::uint32_t samples = 2; samples <= most; samples *= 2) {
     if (samples > 2 && clock.now() >= enough) break;
     WarmRun joined(level, length, samples);
     const TimePoint quick = clock.now() + kCompareFor;
-    bool runs = true;
-    for (int i = 0; runs && (i < kWarmRuns || (i < kMostRuns && clock.now() < quick)); ++i) {
-      runs = single.run(level, clock) && joined.run(level, clock);
+    Result<void> ran;
+    for (int i = 0; ran && (i < kWarmRuns || (i < kMostRuns && clock.now() < quick)); ++i) {
+      ran = single.run(level, clock);
+      if (ran) ran = joined.run(level, clock);
     }
-    if (!runs) break;
+    if (!ran) {
+      if (auto lost = unless_lost(ran.error()); !lost) return lost;
+      break;
+    }
     sizes.front().run = single.least;
     sizes.push_back({samples, joined.least});
   }
   level.queue->measured(single.fit.length, sizes);
+  return {};
 }
 
-void warm_queue(const Model& model, const LevelSlot& slot, LevelRuntime& level, const Clock& clock)
-    REQUIRES(model.arrival) {
+Result<void> warm_queue(const Model& model, const LevelSlot& slot, LevelRuntime& level,
+                        const Clock& clock) REQUIRES(model.arrival) {
   const std::uint32_t most = level.padding ? slot.config.max_batch_size : 1;
   const Duration at_most = level.on_gpu ? kWarmGpuFor : kWarmCpuFor;
   const std::int64_t usual = model.sample_size;
   const bool lengths_vary = level.padding && level.padding->any() && most > 1;
-  for (std::int64_t part = lengths_vary ? 8 : 1; part > 1 && usual / part > 0; part /= 2) {
-    warm_sizes(level, usual / part, most, at_most, clock);
+  std::vector<std::int64_t> lengths{usual};
+  if (lengths_vary) lengths = {usual / 8, usual / 4, usual / 2, usual, 2 * usual};
+  for (const std::int64_t length : lengths) {
+    if (length == 0) continue;
+    if (auto warm = warm_sizes(level, length, most, at_most, clock); !warm) return warm;
   }
-  warm_sizes(level, usual, most, at_most, clock);
-  if (lengths_vary) warm_sizes(level, 2 * usual, most, at_most, clock);
+  return {};
 }
 
-void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loading& with)
+Result<void> open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loading& with)
     REQUIRES(model.arrival) {
   const config::LevelConfig& config = slot.config;
   batch::Rules rules{.max_size = level.padding ? config.max_batch_size : 1,
@@ -192,12 +208,13 @@ void open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loadin
   batch::Fit fit;
   if (level.padding) fit = batch::fit(*level.padding, level.sample_views, level.all_outputs());
   level.sample_kind = size_of(fit, level.sample_views);
-  warm_queue(model, slot, level, with.clock);
+  if (auto warm = warm_queue(model, slot, level, with.clock); !warm) return warm;
   if (level.padding && config.max_batch_size > 1 && queue.load().batch_size == 1) {
     tell(model, slot,
          "requests are not joined: in trial runs batches save less than a tenth of the time; to "
          "join all the same set join: always");
   }
+  return {};
 }
 
 // The best level that is loaded says what the model is; whoever disagrees with it is no level of
@@ -304,8 +321,8 @@ Result<void> bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot, con
   if (const auto warm = warm_up(model, **runtime, slot.config.device_ids.size()); !warm)
     return warm;
   if (const auto warm = run_warmup(**runtime, model.config); !warm) return warm;
-  join_requests(model, slot, **runtime);
-  open_queue(model, slot, **runtime, with);
+  if (const auto joins = join_requests(model, slot, **runtime); !joins) return joins;
+  if (const auto opened = open_queue(model, slot, **runtime, with); !opened) return opened;
   if (const auto what = difference_to_better(model, slot, **runtime); !what.empty()) {
     // Kept all the same: a better level still to come may agree with it.
     slot.differs = true;

@@ -46,7 +46,7 @@ void probe_what_is_wanted(Model& model, LevelSlot& slot, bool level_too, const C
   };
   const Done whatever_happens{slot};
   if (level_too) probe(model, slot, clock);
-  try_failing_devices(slot);
+  try_left_alone_devices(slot);
 }
 
 // What each level would make of the present load, were it to have all of it.
@@ -154,7 +154,7 @@ void Prober::probe_levels(const std::shared_ptr<Model>& model, std::vector<TimeP
     const TimePoint now = clock_.now();
     if (slot.runtime() == nullptr || slot.gone || slot.differs || now < next[i]) continue;
     const bool level_too = model->ladder.wants_probe(slot.config.level);
-    if (slot.probing || (!level_too && failing_devices(slot).empty())) continue;
+    if (slot.probing || (!level_too && !leaves_devices_alone(slot))) continue;
     slot.probing = true;
     next[i] = now + model->config.policy.probe_every;
     slot.runtime()->queue->probe([model, &slot, level_too, &clock = clock_] {

@@ -69,8 +69,8 @@ std::string level_name(const config::LevelConfig& level) {
 // What people read about a level: the ladder's reason, its devices', or what the loader noted.
 std::string reason_of(const ladder::LevelStatus& status, const LevelSlot& slot) {
   if (!status.reason.empty()) return status.reason;
-  const std::string failing = failing_devices(slot);
-  return failing.empty() ? slot.note() : failing;
+  const std::string left_alone = left_alone_devices(slot);
+  return left_alone.empty() ? slot.note() : left_alone;
 }
 
 std::string missing_of(const Model& model, const ladder::Status& status) {

@@ -181,6 +181,18 @@ std::vector<Event> WorkersWatch::look(const std::vector<worker::WorkerStatus>& w
     }
     events.push_back(std::move(event));
   }
+  std::erase_if(looping_, [&](const auto& known) {
+    const auto& [device, looping] = known;
+    const auto found = std::ranges::find(workers, device, &worker::WorkerStatus::device);
+    if (found != workers.end()) return false;
+    if (looping) {
+      events.push_back({.kind = Kind::kCrashLoop,
+                        .state = State::kEnded,
+                        .device = device,
+                        .text = "the worker of device '" + device + "' is not wanted any more"});
+    }
+    return true;
+  });
   return events;
 }
 

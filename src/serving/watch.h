@@ -78,7 +78,7 @@ class ModelWatch {
 
 class WorkersWatch {
  public:
-  /// A crash loop is over when the worker runs again, or is not wanted any more.
+  /// A crash loop is over when the worker runs again, or is not wanted any more, or gone.
   std::vector<Event> look(const std::vector<worker::WorkerStatus>& workers);
 
  private:

@@ -31,10 +31,11 @@ std::span<const std::byte> hull(std::span<const TensorView> inputs) {
   return {first, last};
 }
 
-// As the worker lays them out (host.cc), whatever it says of where they lie.
+// As the worker lays them out (host.cc), whatever it says of where they lie; bounded, so that no
+// sizes that it claims add up past the largest number.
 std::uint64_t end_of(const std::vector<Placed>& outputs) {
   std::vector<std::uint64_t> sizes;
-  for (const Placed& output : outputs) sizes.push_back(output.bytes);
+  for (const Placed& output : outputs) sizes.push_back(std::min(output.bytes, kMaxSegment));
   return layout(sizes).back();
 }
 

@@ -123,7 +123,6 @@ Result<std::vector<Tensor>> IsolatedSession::run(const runtime::RunInputs& input
       return fail(Code::kWorkerLost, worker->loss()->text);
     }
   }
-  worker->note_run(true, begun + took);
   const MutexLock lock(mutex_);
   if (worker_ == worker) {
     times_.add(shape, took);

@@ -60,6 +60,7 @@ Result<std::shared_ptr<const Segment>> Segment::open(const Fd& fd, Pages pages, 
     return fail(Code::kInternal, "what came as shared memory is none of fixed size");
   }
   const auto size = static_cast<std::uint64_t>(about.st_size);
+  most = std::min<std::uint64_t>(most, kMaxSegment);
   if (size == 0 || size > most) {
     return fail(Code::kInternal, "shared memory of " + std::to_string(size) +
                                      " bytes came: at most " + std::to_string(most));

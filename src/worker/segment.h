@@ -27,8 +27,8 @@ class Segment {
   static Result<std::shared_ptr<Segment>> make(std::size_t bytes);
   /// The size that make() gives for so many bytes.
   static std::size_t roomy(std::size_t bytes);
-  /// Maps a peer's for reading. kInternal: its size is not fixed by a seal, or over `most`, or it
-  /// is to be mapped at once and lacks pages: they would become memory by it.
+  /// Maps a peer's for reading. kInternal: its size is not fixed by a seal, or over `most` or
+  /// kMaxSegment, or it is to be mapped at once and lacks pages: they would become memory by it.
   static Result<std::shared_ptr<const Segment>> open(const Fd& fd, Pages pages = Pages::kAll,
                                                      std::size_t most = kMaxSegment);
   ~Segment();

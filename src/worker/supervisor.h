@@ -61,8 +61,8 @@ struct Seat;
 struct LevelHooks {
   std::function<void(const Loss&)> lost;  // hard: nothing of it runs any more
   std::function<void()> back;             // loaded in a fresh worker, and a run succeeded there
-  /// After lost(): that came while the level was loaded again beside others, so that this
-  /// supervisor has it no more; another may adopt() it. Null: it stays.
+  /// Called after lost(), when the level was being loaded again beside others; this supervisor has
+  /// given it up, and another may adopt() it. Null: it stays.
   std::function<void(Seat)> suspect;
 };
 
@@ -96,7 +96,7 @@ class Supervisor {
   /// which nothing is loaded ends, so that a later try meets a fresh one. Any thread; blocks. The
   /// backend outlives workers (IsolatedSession) but not this object.
   /// @param target of one run of the level
-  /// kWorkerLost: its worker was lost meanwhile, and this load may be why.
+  /// @return kWorkerLost: its worker was lost meanwhile, and this load may be why
   Result<runtime::Loaded> load(const runtime::LoadSpec& spec, Duration target, LevelHooks hooks);
 
   /// Takes in a level that another has parted with; its loads may take as long as a first one, and
@@ -140,6 +140,7 @@ class Supervisor {
   void wait_until(TimePoint end);
   void set_state(WorkerState state);
   bool usable() const REQUIRES(mutex_);  // there is a worker, as far as is known
+  void drop_expired() REQUIRES(mutex_);  // seats that nobody has any more
   bool wanted() REQUIRES(mutex_);        // something is loaded, or being loaded
   bool still_used() const;
   bool retire();  // true: ended a worker that nobody wants

@@ -191,8 +191,9 @@ Result<std::unique_ptr<Channel>> Worker::take_channel() {
   return std::make_unique<Channel>(std::move(sockets->first), pool_);
 }
 
-void Worker::give_back(std::unique_ptr<Channel> channel) {
+void Worker::give_back(std::unique_ptr<Channel> channel, bool run_succeeded) {
   const MutexLock lock(mutex_);
+  if (run_succeeded) failed_runs_ = {};
   if (!loss_) idle_.push_back(std::move(channel));
 }
 
@@ -315,7 +316,7 @@ Result<std::vector<Tensor>> Worker::run(std::uint64_t session, const runtime::Ru
     auto loss = lose(Loss::Cause::kProtocol, "was killed: " + tensors.error().message);
     return tl::unexpected(lost_with(std::move(*taken), std::move(loss)));
   }
-  give_back(std::move(*taken));
+  give_back(std::move(*taken), tensors->has_value());
   return std::move(*tensors);
 }
 

@@ -80,7 +80,8 @@ class Worker {
   Result<std::vector<Tensor>> run(std::uint64_t session, const runtime::RunInputs& inputs,
                                   std::span<const std::size_t> outputs, Duration limit);
 
-  /// How a run of one of its sessions ended, unless by the request's own fault. Any thread.
+  /// How a run of one of its sessions ended, unless by the request's own fault; of one that run()
+  /// gave outputs of it is noted. Any thread.
   void note_run(bool ok, TimePoint at);
   FailedRuns failed_runs() const;
 
@@ -118,7 +119,7 @@ class Worker {
 
   Result<void> hello(const Options& options, int until);
   Result<std::unique_ptr<Channel>> take_channel();
-  void give_back(std::unique_ptr<Channel> channel);
+  void give_back(std::unique_ptr<Channel> channel, bool run_succeeded = false);
   Result<Message> turn(Channel& channel, Kind kind, std::span<const std::byte> body, Kind reply,
                        Duration limit);
   Result<std::uint64_t> ask(Channel& channel, Kind kind, std::span<const std::byte> body, int fd);

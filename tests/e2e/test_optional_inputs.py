@@ -35,7 +35,7 @@ MODELS = {
     "isolated": (WHOLE, "levels: [{name: cpu, file: model.onnx, providers: [cpu], isolation: process}]\n"),
     "plugin": (WHOLE, f"levels: [{{name: gpu, file: model.onnx, providers: [{FAULT}]}}]\n"),
     "batched": (BATCHED, "levels: [{name: cpu, file: model.onnx, providers: [cpu], instances: 1,"
-                         " isolation: process, max_batch_size: 8, max_queue_delay_us: 20000, join: always}]\n"),
+                         " isolation: process, max_batch_size: 8, max_queue_delay_us: 500000, join: always}]\n"),
     "ladder": (WHOLE, "levels: [{name: cpu, file: model.onnx, providers: [cpu], keep: always},"
                       " {name: int8, file: model.int8.onnx, providers: [cpu], keep: always}]\n"),
     "unknown": (UNKNOWN, HERE)}

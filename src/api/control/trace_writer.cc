@@ -61,13 +61,15 @@ TraceWriter::Array::~Array() {
   if (fd >= 0) ::close(fd);
 }
 
-// An empty one in a new file.
+// An empty one in a new file; false: errno says why not.
 bool TraceWriter::begin(const std::string& path, bool replace, Array& array) {
   const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
   const int fd = ::open(path.c_str(), flags, 0640);
   if (fd < 0) return false;
   if (!put(fd, kBegin, 0) || !put(fd, kEnd, kBegin.size())) {
+    const int why = errno;
     ::close(fd);
+    errno = why;
     return false;
   }
   if (array.fd >= 0) ::close(array.fd);

@@ -144,6 +144,8 @@ Result<std::vector<Tensor>> OrtSession::run(const RunInputs& inputs,
   std::optional<LogCapture> log;
   if (one_at_a_time_ != nullptr) log.emplace();
   try {
+    std::vector<const char*> names;  // where there are more than every run gives
+    if (!inputs.optional.empty()) names = names_with(inputs.optional);
     auto bound = bind(inputs);
     if (!bound) return tl::unexpected(bound.error());
     std::uint64_t input_bytes = 0;
@@ -157,8 +159,8 @@ Result<std::vector<Tensor>> OrtSession::run(const RunInputs& inputs,
     const bool shrink = shrink_rule_.should_shrink(input_bytes);
     const auto run_with = [&](const Ort::RunOptions& options) {
       const auto lock = lock_if(one_at_a_time_);
-      session_.Run(options, bound->names.data(), bound->values.data(), bound->values.size(),
-                   wanted.data(), values.data(), values.size());
+      session_.Run(options, names.empty() ? input_names_.data() : names.data(), bound->data(),
+                   bound->size(), wanted.data(), values.data(), values.size());
     };
     if (stop != nullptr) {
       Stoppable options(shrink);
@@ -168,7 +170,8 @@ Result<std::vector<Tensor>> OrtSession::run(const RunInputs& inputs,
       run_with(shrink ? shrinking_run_options_ : run_options_);
     }
     if (log && device_failed(*log)) {
-      return fail(Code::kUnavailable, error_text("the outputs cannot be trusted", *log));
+      const std::string text = error_text("the outputs cannot be trusted", *log);
+      return fail(code_of(fault_class(ORT_FAIL, text, on_cpu_)), text);
     }
     if (shrink) malloc_trim(0);  // what lies in the arena was given to malloc, or never left it
     return take(std::move(values), outputs);
@@ -182,23 +185,29 @@ Result<std::vector<Tensor>> OrtSession::run(const RunInputs& inputs,
   }
 }
 
-Result<OrtSession::Bound> OrtSession::bind(const RunInputs& inputs) const {
-  Bound bound{input_names_, {}};
-  for (const std::size_t index : inputs.optional) {
-    bound.names.push_back(signature_.optional_inputs.at(index).name.c_str());
+std::vector<const char*> OrtSession::names_with(std::span<const std::size_t> optional) const {
+  std::vector<const char*> names = input_names_;
+  for (const std::size_t index : optional) {
+    names.push_back(signature_.optional_inputs.at(index).name.c_str());
   }
-  if (inputs.views.size() != bound.names.size()) {
+  return names;
+}
+
+Result<std::vector<Ort::Value>> OrtSession::bind(const RunInputs& inputs) const {
+  const std::size_t count = signature_.inputs.size() + inputs.optional.size();
+  if (inputs.views.size() != count) {
     return fail(Code::kInvalid, std::to_string(inputs.views.size()) + " inputs, the model has " +
-                                    std::to_string(bound.names.size()));
+                                    std::to_string(count));
   }
-  bound.values.reserve(inputs.views.size());
-  for (std::size_t i = 0; i < inputs.views.size(); ++i) {
+  std::vector<Ort::Value> bound;
+  bound.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
     auto value = bind_input(inputs.views[i], cpu_memory_);
     if (!value) {
       return fail(value.error().code,
-                  "input '" + std::string(bound.names[i]) + "' " + value.error().message);
+                  "input '" + inputs.spec(signature_, i).name + "' " + value.error().message);
     }
-    bound.values.push_back(std::move(*value));
+    bound.push_back(std::move(*value));
   }
   return bound;
 }

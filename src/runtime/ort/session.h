@@ -37,11 +37,8 @@ class OrtSession final : public Backend {
   OrtSession(std::shared_ptr<Environment> environment, Ort::Session session, bool on_cpu,
              Mutex* one_at_a_time);
 
-  struct Bound {
-    std::vector<const char*> names;
-    std::vector<Ort::Value> values;
-  };
-  Result<Bound> bind(const RunInputs& inputs) const;
+  std::vector<const char*> names_with(std::span<const std::size_t> optional) const;
+  Result<std::vector<Ort::Value>> bind(const RunInputs& inputs) const;
   Result<std::vector<Tensor>> take(std::vector<Ort::Value> values,
                                    std::span<const std::size_t> outputs) const;
 

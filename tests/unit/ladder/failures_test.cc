@@ -54,7 +54,9 @@ TEST(Failures, TheEvidenceOfAnErrorRateEndsWithTheLastError) {
 
 TEST(Failures, ALongErrorIsCutBetweenTwoCharacters) {
   auto story = Story::all_ready();
-  story.bad(0, 3, std::string(999, 'x') + "é" + std::string(5000, 'y'));
+  std::string error(999, 'x');
+  error.append("é").append(5000, 'y');
+  story.bad(0, 3, error);
   EXPECT_EQ(story.transitions[0].evidence,
             "level 0: 3 failures in a row, last error: " + std::string(999, 'x') + "…");
 }

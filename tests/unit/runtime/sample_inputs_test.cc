@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "fixture.h"
 
 namespace gradus::runtime {
@@ -18,6 +20,7 @@ struct FakeBackend final : Backend {
   std::vector<std::int64_t> sizes;
   std::int64_t accepted = 0;
   Code refusal = Code::kInvalid;
+  std::map<std::int64_t, Code> refusals;  // other ones
 
   const Signature& signature() const override { return fixed; }
   const std::vector<Placement>& placement() const override { return nowhere; }
@@ -26,7 +29,9 @@ struct FakeBackend final : Backend {
                                   Stop*) override {
     sizes.push_back(inputs.views[0].shape.back());
     if (sizes.back() == accepted) return std::vector<Tensor>{};
-    return fail(refusal, "size " + std::to_string(sizes.back()));
+    const auto other = refusals.find(sizes.back());
+    return fail(other == refusals.end() ? refusal : other->second,
+                "size " + std::to_string(sizes.back()));
   }
 };
 
@@ -79,6 +84,21 @@ TEST(FindSample, TriesOnceWhereNoSizeIsFreeOrTheDeviceFails) {
     lost.sizes.clear();
     EXPECT_EQ(find_sample(lost).error().message, "size 64");
     EXPECT_THAT(lost.sizes, ElementsAre(64));
+  }
+}
+
+TEST(FindSample, ReturnsTheErrorThatIsNoSizesFault) {
+  FakeBackend backend;
+  backend.fixed = {{{"x", DType::kFp32, {-1, -1}}}, {}};
+  EXPECT_EQ(find_sample(backend).error().message, "size 64") << "of all sizes' faults the first";
+  for (const Code code : {Code::kUnavailable, Code::kNotFound, Code::kWorkerLost}) {
+    backend.refusals = {{128, code}};
+    backend.sizes.clear();
+    const auto sample = find_sample(backend);
+    ASSERT_FALSE(sample);
+    EXPECT_EQ(sample.error().code, code);
+    EXPECT_EQ(sample.error().message, "size 128");
+    EXPECT_THAT(backend.sizes, ElementsAre(64, 32, 128));
   }
 }
 

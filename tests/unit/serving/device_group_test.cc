@@ -38,7 +38,7 @@ class DeviceGroupTest : public ::testing::Test {
   }
   static void probe(DeviceGroup& group) {
     const std::size_t output = 0;
-    group.try_failing(input(), {&output, 1});
+    group.try_left_alone(input(), {&output, 1});
   }
   static std::span<const TensorView> input() {
     static const float kOne = 1;
@@ -103,6 +103,22 @@ TEST_F(DeviceGroupTest, WhatFailsOnOneDeviceIsRunOnAnother) {
   EXPECT_GT(devices_[1]->runs, 0);
 }
 
+TEST_F(DeviceGroupTest, WhatNobodyWaitsForAnyMoreIsNotRunOnAnother) {
+  runtime::Stop stop;
+  for (const auto& device : devices_) {
+    device->before = [&]() -> Result<void> {
+      stop.request();
+      return fail(Code::kUnavailable, "CUDA failure 999");
+    };
+  }
+  const auto both = group();
+  const std::size_t output = 0;
+  const auto result = both->run(input(), {&output, 1}, &stop);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::kUnavailable);
+  EXPECT_EQ(devices_[0]->runs + devices_[1]->runs, 1);
+}
+
 TEST_F(DeviceGroupTest, WhatNoDeviceCanDoFailsAndIsHeldAgainstNone) {
   const auto both = group();
   for (const int device : {0, 1}) fail_on(device, Code::kUnavailable, "CUDA failure 999");
@@ -113,7 +129,7 @@ TEST_F(DeviceGroupTest, WhatNoDeviceCanDoFailsAndIsHeldAgainstNone) {
     EXPECT_EQ(failed.error().message, "CUDA failure 999");
   }
   EXPECT_EQ(devices_[0]->runs + devices_[1]->runs, 20);
-  EXPECT_TRUE(roster_->failing().empty());
+  EXPECT_TRUE(roster_->left_alone().empty());
 }
 
 TEST_F(DeviceGroupTest, WhatMayHarmOrFillAnotherDeviceIsNotRunThere) {
@@ -155,14 +171,16 @@ TEST_F(DeviceGroupTest, ADeviceThatFailsWhatAnotherCanDoIsLeftAloneUntilAProbeSu
   EXPECT_EQ(lane->allowed(), 1U);
   EXPECT_EQ(roster_->living(), 2U);
   EXPECT_EQ(roster_->serving(), 1U);
-  ASSERT_EQ(roster_->failing().size(), 1U);
-  EXPECT_EQ(roster_->failing()[0].error, "no device");
+  EXPECT_TRUE(roster_->any_left_alone());
+  ASSERT_EQ(roster_->left_alone().size(), 1U);
+  EXPECT_EQ(roster_->left_alone()[0].error, "no device");
 
   probe(*both);
   EXPECT_EQ(devices_[1]->runs, 4);
   EXPECT_EQ(lane->allowed(), 1U) << "the probe failed";
   heal(1);
   probe(*both);
+  EXPECT_FALSE(roster_->any_left_alone());
   EXPECT_EQ(lane->allowed(), 2U);
   EXPECT_EQ(told, (std::vector<std::string>{"1: no device", "1: "}));
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(run(*both));
@@ -188,9 +206,54 @@ TEST_F(DeviceGroupTest, AFreshWorkerIsNotLeftAloneForTheOneBefore) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(run(*both));
   ASSERT_EQ(roster_->serving(), 1U);
   roster_->set_living(1, false);
-  EXPECT_TRUE(roster_->failing().empty()) << "it is lost";
+  EXPECT_TRUE(roster_->left_alone().empty()) << "it is lost";
   roster_->set_living(1, true);
   EXPECT_EQ(roster_->serving(), 2U);
+}
+
+TEST_F(DeviceGroupTest, WhatFailedOnTheWorkerBeforeIsNotHeldAgainstAFreshOne) {
+  constexpr int kRuns = 3;
+  roster_ = std::make_shared<DeviceGroup::Roster>(2, kRuns);
+  std::promise<void> replaced;
+  const auto gate = replaced.get_future().share();
+  devices_[0]->before = [&] {
+    gate.wait();
+    return Result<void>();
+  };
+  devices_[1]->before = [&]() -> Result<void> {
+    gate.wait();
+    return fail(Code::kUnavailable, "no device");
+  };
+  const auto both = group();
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 2 * kRuns; ++i) callers.emplace_back([&] { EXPECT_TRUE(run(*both)); });
+  while (devices_[1]->runs < kRuns) std::this_thread::yield();
+  roster_->set_living(1, false);
+  roster_->set_living(1, true);
+  replaced.set_value();
+  callers.clear();
+  EXPECT_EQ(roster_->serving(), 2U);
+}
+
+TEST_F(DeviceGroupTest, WhatWaitsIsRunOnADeviceThatIsLeftAloneNoMore) {
+  const auto both = group();
+  fail_on(1, Code::kUnavailable, "no device");
+  while (roster_->serving() == 2) ASSERT_TRUE(run(*both));
+  heal(1);
+  devices_[0]->hangs = true;
+  const int before = devices_[0]->runs;
+  std::jthread holder([&] { EXPECT_TRUE(run(*both)); });
+  while (devices_[0]->runs == before) std::this_thread::yield();
+  std::atomic<bool> begins{false};
+  std::future<bool> waits = std::async(std::launch::async, [&] {
+    begins = true;
+    return run(*both).has_value();
+  });
+  while (!begins) std::this_thread::yield();
+  probe(*both);
+  EXPECT_EQ(waits.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  devices_[0]->hangs = false;
+  EXPECT_TRUE(waits.get());
 }
 
 TEST_F(DeviceGroupTest, ADeviceThatIsLeftAloneIsTriedBeforeARunFails) {

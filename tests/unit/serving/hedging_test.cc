@@ -17,7 +17,8 @@ class Hedging : public EngineTest {
     made.timeout = timeout;
     return made;
   }
-  /// What is left of the time is for the other level's run; where the machine takes it, once more.
+  /// A second attempt begins when what is left of the time is about what the other level's run
+  /// takes; a busy machine may be late by more than that: three tries.
   Result<Response> infer_hurried() {
     for (int tries = 1;; ++tries) {
       auto response = infer(hurried(300ms));

@@ -36,6 +36,26 @@ TEST_F(LadderEngineTest, AMissingGpuIsDegradedAndTellsTheReason) {
   EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("libcuda.so.1: cannot open"));
 }
 
+// Joining is learned from one run of two samples; another one measures it.
+TEST_F(LadderEngineTest, ALevelWhoseBatchEndsItsWorkerIsNotUp) {
+  config_.levels = {config_.levels[1], config_.levels[2]};
+  config_.levels[0].max_batch_size = 8;
+  for (const int good_runs : {0, 1}) {
+    for (const Code code : {Code::kWorkerLost, Code::kUnavailable}) {
+      auto runs = std::make_shared<int>(0);
+      levels_[1]->before_values = [=](std::span<const float> values) -> Result<void> {
+        if (values.size() != 2 || ++*runs <= good_runs) return {};
+        return fail(code, "hung for ever");
+      };
+      start_and_load();
+      EXPECT_EQ(value(*infer()), code == Code::kWorkerLost ? 12 : 9);
+      EXPECT_EQ(engine_->ladder_json("m", "")->find("hung for ever") != std::string::npos,
+                code == Code::kWorkerLost);
+      engine_.reset();
+    }
+  }
+}
+
 TEST_F(LadderEngineTest, AFailureIsAnsweredByTheNextLevelInTheSameRequest) {
   start_and_load();
   levels_[0]->before = [] { return Result<void>(fail(Code::kUnavailable, "device lost")); };

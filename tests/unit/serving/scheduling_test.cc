@@ -1,6 +1,6 @@
 // Who waits, who runs together, who is refused: the engine's queues on fake levels.
 #include "support/manual_clock.h"
-#include "unit/serving/engine_fixture.h"
+#include "unit/serving/one_level_fixture.h"
 
 namespace gradus::serving {
 namespace {
@@ -10,52 +10,14 @@ using config::Tier;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class SchedulingTest : public EngineTest {
+class SchedulingTest : public OneLevelTest {
  protected:
-  // One level with one instance, whose runs are never done on the caller's thread.
-  void one_level(std::uint32_t max_batch, std::uint32_t max_queue = 0,
-                 config::Join join = config::Join::kAlways) {
-    config::LevelConfig level = level_config(1, "cpu", "CPUExecutionProvider");
-    level.instances = 1;
-    level.isolation = config::Isolation::kProcess;
-    level.max_batch_size = max_batch;
-    level.join = join;  // mostly what pays on this machine is not the matter here
-    config_.levels = {level};
-    config_.max_queue_size = max_queue;
-    start_and_load();
-    loaded_ = levels_[1]->batches().size();
-  }
-
-  // Requests run from now on when the gate is opened; returns when one of them runs.
-  std::future<Result<Response>> hold(Gate& gate) {
-    levels_[1]->before = gate.wait();
-    const int before = levels_[1]->runs;
-    auto held = send(request());
-    wait_for([&] { return levels_[1]->runs == before + 1; });
-    return held;
-  }
-
-  std::vector<std::int64_t> batches() const {
-    auto all = levels_.at(1)->batches();
-    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(loaded_));
-    return all;
-  }
-
   static Request of(Tier tier, Duration timeout = 10s) {
     Request made = request();
     made.tier = tier;
     made.timeout = timeout;
     return made;
   }
-
-  static Request many(std::span<const float> values) {
-    Request made = request();
-    made.inputs = {
-        {"x", {DType::kFp32, {static_cast<std::int64_t>(values.size())}, std::as_bytes(values)}}};
-    return made;
-  }
-
-  std::size_t loaded_ = 0;  // runs before the first request
 };
 
 TEST_F(SchedulingTest, WhatADeviceThatIsNotThereWouldRunWaitsInTheQueue) {
@@ -128,76 +90,6 @@ TEST_F(SchedulingTest, WhatWaitsRunsTogetherAndEachGetsItsOwnAnswer) {
     EXPECT_EQ(response->outputs[0].tensor.shape, Shape{1});
   }
   EXPECT_THAT(batches(), ElementsAre(1, 5));
-}
-
-TEST_F(SchedulingTest, WhatGivesOtherOptionalInputsRunsInAnotherBatch) {
-  config_.declared = {
-      .max_batch_size = 8,
-      .inputs =
-          {{.name = "scale", .datatype = "FP32", .dims = {{}}, .reshape = {}, .optional = true}},
-      .outputs = {}};
-  levels_[1]->takes_scale = true;
-  one_level(8);
-  EXPECT_EQ(levels_[1]->scaled, 0) << "warm-up and comparison leave it out";
-  Gate gate;
-  auto running = hold(gate);
-  const float values[] = {1, 2, 3, 4, 5};
-  const float scales[] = {10, 20, 30, 40, 50};
-  std::vector<std::future<Result<Response>>> answers;
-  for (std::size_t i = 0; i < 5; ++i) {
-    Request one = many({&values[i], 1});
-    if (i % 2 == 0) {
-      one.inputs.push_back({"scale", {DType::kFp32, {1}, std::as_bytes(std::span(&scales[i], 1))}});
-    }
-    answers.push_back(send(one));
-  }
-  gate.open();
-  EXPECT_TRUE(running.get());
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    const auto response = answers[i].get();
-    ASSERT_TRUE(response) << response.error().message;
-    EXPECT_EQ(value(*response), 3 * values[i] * (i % 2 == 0 ? scales[i] : 1));
-  }
-  EXPECT_THAT(batches(), ElementsAre(1, 3, 2));
-}
-
-TEST_F(SchedulingTest, ALargeRequestRunsInPartsWithItsOptionalInputs) {
-  config_.declared = {
-      .max_batch_size = 8,
-      .inputs =
-          {{.name = "scale", .datatype = "FP32", .dims = {{}}, .reshape = {}, .optional = true}},
-      .outputs = {}};
-  levels_[1]->takes_scale = true;
-  one_level(2);
-  const float values[] = {1, 2, 3}, scales[] = {10, 20, 30};
-  Request large = many(values);
-  large.inputs.push_back({"scale", {DType::kFp32, {3}, std::as_bytes(std::span(scales))}});
-  const auto response = infer(large);
-  ASSERT_TRUE(response) << response.error().message;
-  float answer[3] = {};
-  std::memcpy(answer, response->outputs.at(0).tensor.data.data(), sizeof answer);
-  EXPECT_THAT(answer, ElementsAre(30, 120, 270));
-  EXPECT_THAT(batches(), ElementsAre(2, 1));
-}
-
-TEST_F(SchedulingTest, AnOptionalInputThatMayHaveNoBatchRunsAlone) {
-  config_.declared.inputs = {
-      {.name = "scale", .datatype = "FP32", .dims = {}, .reshape = {}, .optional = true}};
-  levels_[1]->takes_scale = true;
-  one_level(2);
-  Gate gate;
-  auto running = hold(gate);
-  const float values[] = {1, 2, 3}, scales[] = {10, 20, 30};
-  std::vector<std::future<Result<Response>>> answers;
-  for (int i = 0; i < 2; ++i) {
-    Request one = many(values);
-    one.inputs.push_back({"scale", {DType::kFp32, {3}, std::as_bytes(std::span(scales))}});
-    answers.push_back(send(one));
-  }
-  gate.open();
-  EXPECT_TRUE(running.get());
-  for (auto& answer : answers) EXPECT_TRUE(answer.get());
-  EXPECT_THAT(batches(), ElementsAre(1, 3, 3)) << "nor in parts";
 }
 
 TEST_F(SchedulingTest, StatisticsCountRunsByTheirSizeAndRequestsByWhatBecameOfThem) {

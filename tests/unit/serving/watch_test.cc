@@ -237,5 +237,15 @@ TEST(WorkersWatch, ACrashLoopLastsUntilTheWorkerRuns) {
   EXPECT_THAT(watch.look({worker}), IsEmpty());
 }
 
+TEST(WorkersWatch, ACrashLoopEndsWithTheWorkersPlace) {
+  WorkersWatch watch;
+  ASSERT_EQ(watch.look({{.device = "gpu:0", .state = worker::WorkerState::kCrashLoop}}).size(), 1U);
+  const auto ended = watch.look({});
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].state, State::kEnded);
+  EXPECT_EQ(ended[0].device, "gpu:0");
+  EXPECT_THAT(watch.look({}), IsEmpty());
+}
+
 }  // namespace
 }  // namespace gradus::serving

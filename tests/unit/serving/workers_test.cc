@@ -31,7 +31,7 @@ TEST(Workers, LevelsOfOneDeviceShareAWorkerWhateverTheirProvider) {
 
 TEST(Workers, NoneIsShownBeforeOneIsWanted) {
   const Workers workers({}, steady_clock());
-  EXPECT_FALSE(workers.of("gpu:0", "fashion version 1 level 0"));
+  EXPECT_FALSE(workers.of("gpu:0", {"fashion", "1", 0}));
   EXPECT_TRUE(workers.all().empty());
 }
 
@@ -49,36 +49,67 @@ worker::Supervisor::Options quick_workers() {
   return options;
 }
 
+const LevelName kGood{"good", "1", 0};
+const LevelName kBad{"bad", "1", 0};
+
 TEST(Workers, ALoadKillsTheWorkerOfOthersOnce) {
   std::atomic<int> lost = 0;
   std::atomic<int> back = 0;
   Workers workers(quick_workers(), steady_clock());
+  const auto owner = std::make_shared<int>();
   const auto count_lost = [&](const auto&) { ++lost; };
   const auto count_back = [&] { ++back; };
   const auto good =
-      workers.load("gpu:0", "good", fake(), 1s, {.lost = count_lost, .back = count_back});
+      workers.load("gpu:0", kGood, owner, fake(), 1s, {.lost = count_lost, .back = count_back});
   ASSERT_TRUE(good) << good.error().message;
-  EXPECT_FALSE(workers.load("gpu:0", "bad", fake("crash"), 1s, {}));
+  EXPECT_FALSE(workers.load("gpu:0", kBad, owner, fake("crash"), 1s, {}));
   ASSERT_TRUE(worker::within(worker::kLong, [&] { return back == 1; }));
-  const auto pid = workers.of("gpu:0", "good")->pid;
+  const auto pid = workers.of("gpu:0", kGood)->pid;
   for (const char* device : {"gpu:0", "gpu:0", "gpu:1"}) {
-    EXPECT_FALSE(workers.load(device, "bad", fake("crash"), 1s, {}));
+    EXPECT_FALSE(workers.load(device, kBad, owner, fake("crash"), 1s, {}));
   }
+  const LevelName next{"bad", "2", 0};
+  EXPECT_FALSE(workers.load("gpu:0", next, owner, fake("crash"), 1s, {}));
   EXPECT_EQ(lost, 1);
-  EXPECT_EQ(workers.of("gpu:0", "good")->pid, pid);
-  EXPECT_THAT(places(workers), ElementsAre("gpu:0", "gpu:0 for bad", "gpu:1 for bad"));
-  EXPECT_EQ(workers.of("gpu:0", "bad")->device, "gpu:0 for bad");
-  EXPECT_EQ(workers.of("gpu:0", "bad")->last_fault->cause, worker::Loss::Cause::kDied);
+  EXPECT_EQ(workers.of("gpu:0", kGood)->pid, pid);
+  EXPECT_THAT(places(workers),
+              ElementsAre("gpu:0", "gpu:0 for bad version 1 level 0",
+                          "gpu:0 for bad version 2 level 0", "gpu:1 for bad version 1 level 0"));
+  EXPECT_EQ(workers.of("gpu:0", kBad)->device, "gpu:0 for bad version 1 level 0");
+  EXPECT_EQ(workers.of("gpu:0", kBad)->last_fault->cause, worker::Loss::Cause::kDied);
 }
 
 TEST(Workers, WhoIsSuspectedIsLoadedAloneAndNoneElse) {
   Workers workers(quick_workers(), steady_clock());
-  workers.suspect("bad");
-  const auto bad = workers.load("gpu:0", "bad", fake(), 1s, {});
-  const auto good = workers.load("gpu:0", "good", fake(), 1s, {});
-  ASSERT_TRUE(bad && good);
-  EXPECT_NE(workers.of("gpu:0", "bad")->pid, workers.of("gpu:0", "good")->pid);
-  EXPECT_EQ(workers.of("gpu:0", "good")->device, "gpu:0");
+  workers.suspect(kBad);
+  const auto owner = std::make_shared<int>();
+  const auto bad = workers.load("gpu:0", kBad, owner, fake(), 1s, {});
+  const auto good = workers.load("gpu:0", kGood, owner, fake(), 1s, {});
+  const auto other_level = workers.load("gpu:0", {"bad", "1", 1}, owner, fake(), 1s, {});
+  ASSERT_TRUE(bad && good && other_level);
+  EXPECT_NE(workers.of("gpu:0", kBad)->pid, workers.of("gpu:0", kGood)->pid);
+  EXPECT_EQ(workers.of("gpu:0", kGood)->device, "gpu:0");
+  EXPECT_EQ(workers.of("gpu:0", {"bad", "1", 1})->device, "gpu:0");
+}
+
+TEST(Workers, ALevelsOwnEndsWithTheLastOfItsOwners) {
+  Workers workers(quick_workers(), steady_clock());
+  workers.suspect(kBad);
+  auto before = std::make_shared<int>();
+  auto after = std::make_shared<int>();
+  const auto good = workers.load("gpu:0", kGood, before, fake(), 1s, {});
+  auto old = workers.load("gpu:0", kBad, before, fake(), 1s, {});
+  auto bad = workers.load("gpu:0", kBad, after, fake(), 1s, {});
+  ASSERT_TRUE(good && old && bad);
+  const auto pid = workers.of("gpu:0", kBad)->pid;
+  old->backend.reset();
+  before.reset();
+  workers.end_unowned();
+  EXPECT_EQ(workers.of("gpu:0", kBad)->pid, pid);
+  bad->backend.reset();
+  after.reset();
+  workers.end_unowned();
+  EXPECT_THAT(places(workers), ElementsAre("gpu:0")) << "a device's stays";
 }
 
 }  // namespace

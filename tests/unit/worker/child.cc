@@ -122,6 +122,7 @@ class Doubling final : public runtime::Backend {
 
 class Failing final : public runtime::Backend {
  public:
+  explicit Failing(Code code) : code_(code) {}
   const runtime::Signature& signature() const override { return like_.signature(); }
   const std::vector<runtime::Placement>& placement() const override { return like_.placement(); }
   using Backend::run;
@@ -130,10 +131,12 @@ class Failing final : public runtime::Backend {
     float first = 0;
     std::memcpy(&first, inputs.views[0].data.data(), sizeof first);
     if (static_cast<int>(first) == kBlame) return fail(Code::kInvalid, "the input is wrong");
-    return fail(Code::kUnavailable, kNothingKnown);
+    if (code_ == Code::kInvalid) return fail(code_, "no input is right");
+    return fail(code_, kNothingKnown);
   }
 
  private:
+  const Code code_;
   const Doubling like_;
 };
 
@@ -181,14 +184,20 @@ Result<LoadFn> make_loads(const Greeting& greeting) {
       return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
     }
     if (spec.file == "fake:failing") {
-      return runtime::Loaded{std::make_unique<Failing>(), "FakeExecutionProvider", 1, {}};
+      return runtime::Loaded{
+          std::make_unique<Failing>(Code::kUnavailable), "FakeExecutionProvider", 1, {}};
+    }
+    if (spec.file == "fake:refusing") {
+      return runtime::Loaded{
+          std::make_unique<Failing>(Code::kInvalid), "FakeExecutionProvider", 1, {}};
     }
     if (spec.file == "fake:crash") raise(SIGKILL);
     if (const std::string name = spec.file.string(); name.find("-without/") != name.npos) {
-      const bool there = std::filesystem::exists(name.substr(name.find('/')));
+      const std::string file = name.substr(name.find('/'));
+      const bool there = std::filesystem::exists(file);
       if (!there && name.starts_with("fake:crash")) raise(SIGKILL);
-      while (!there && name.find("hang") != name.npos) pause();
-      if (name.starts_with(there ? "fake:slow" : "fake:late")) std::this_thread::sleep_for(700ms);
+      if (!there) std::ofstream(file + ".awaited").put('x');
+      while (!std::filesystem::exists(file)) std::this_thread::sleep_for(1ms);
       return runtime::Loaded{std::make_unique<Doubling>(), "FakeExecutionProvider", 1, {}};
     }
     if (spec.file == "fake:cuda") return load_cuda();

@@ -23,8 +23,8 @@ inline constexpr bool kSanitized = false;
 
 inline constexpr const char* kTestVersion = "test";
 
-/// `failing` fails each run but one that says kBlame; `double` doubles its one input `x`; what the
-/// first value says first:
+/// `failing` fails each run but one that says kBlame; `refusing` blames each; `double` doubles its
+/// one input `x`; what the first value says first:
 enum Command {
   kCrash = -1,       // SIGSEGV
   kExit = -2,        // exit code 7

@@ -55,6 +55,12 @@ TEST(Segment, MoreThanIsWantedIsRefused) {
 
 TEST(Segment, AbsurdSizesAreRefused) {
   EXPECT_FALSE(Segment::make(std::size_t{1} << 50));
+  const Fd vast(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(vast.get(), off_t{kMaxSegment} + 4096), 0);
+  ASSERT_TRUE(seal_for_readers(vast));
+  const auto opened = Segment::open(vast, Segment::Pages::kTouched, std::size_t{1} << 50);
+  ASSERT_FALSE(opened) << "whatever its peer claims to need";
+  EXPECT_EQ(opened.error().code, Code::kInternal);
   const Fd empty(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(fcntl(empty.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_FALSE(Segment::open(empty));

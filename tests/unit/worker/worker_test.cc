@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "started.h"
+#include "worker/isolated_session.h"
 
 namespace gradus::worker {
 namespace {
@@ -25,6 +26,15 @@ TEST(Worker, AnswersWithWhatItsSessionComputes) {
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(floats(answer->at(0)), (std::vector<float>{2, 4, 6}));
   EXPECT_EQ(answer->at(0).shape, (Shape{3}));
+}
+
+TEST(Worker, ARunThatSucceedsEndsTheFailuresInARow) {
+  Started started;
+  started.worker->note_run(false, TimePoint());
+  EXPECT_FALSE(started.run({kBlame}));
+  EXPECT_EQ(started.worker->failed_runs().in_a_row, 1);
+  EXPECT_TRUE(started.run({1}));
+  EXPECT_EQ(started.worker->failed_runs().in_a_row, 0);
 }
 
 TEST(Worker, TellsWhatItLoaded) {
@@ -96,6 +106,21 @@ TEST(Worker, AnErrorOfTheSessionKeepsItsCode) {
   EXPECT_EQ(started.run({kBlame}).error().code, Code::kInvalid);
   EXPECT_EQ(started.run({kNoMemory}).error().code, Code::kUnavailable);
   EXPECT_TRUE(started.run({1}));
+}
+
+TEST(Worker, ARequestThatIsToBlameIsNoFailedRunOfIt) {
+  const auto worker = Worker::start(child()).value();
+  const auto loaded = worker->load(fake("failing"), kLong).value();
+  IsolatedSession session(fake("failing"), 1s, loaded.facts, steady_clock());
+  ASSERT_TRUE(session.move_to(worker, loaded));
+  const std::vector<float> fails = {1};
+  const std::vector<float> blames = {kBlame};
+  EXPECT_FALSE(session.run(std::vector{view_of(blames)}, kFirst));
+  EXPECT_EQ(worker->failed_runs().in_a_row, 0);
+  EXPECT_FALSE(session.run(std::vector{view_of(fails)}, kFirst));
+  EXPECT_EQ(worker->failed_runs().in_a_row, 1);
+  EXPECT_FALSE(session.run(std::vector{view_of(blames)}, kFirst));
+  EXPECT_EQ(worker->failed_runs().in_a_row, 1);
 }
 
 TEST(Worker, AnUnloadedSessionIsGone) {
