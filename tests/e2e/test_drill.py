@@ -115,6 +115,7 @@ def test_restarts_that_fail_are_told_and_survived(tmp_path):
     assert entries["norestart"]["back_at_level0_s"] > 1.5 + 1.5
 
 
+@LONG
 def test_a_stopped_worker_and_errors_in_a_row_are_survived(tmp_path):
     code, table, entries, err, whole = drill(("stop", "error3"), tmp_path / "report.json", SHORTER)
     assert code == 0, table + err
