@@ -72,7 +72,7 @@ constexpr Flag kServeFlags[] = {
     {"--trace-rate", "trace.rate", "N", "one of so many requests is traced (1000)"},
     {"--trace-count", "trace.count", "N", "so many traces, then no more (-1: no bound)"},
     {"--trace-log-frequency", "trace.log_frequency", "N",
-     "after so many traces another file, FILE.1 and so on (0: never)"},
+     "so many traces a file, FILE.0, FILE.1 and so on (0: all in FILE)"},
     {"--log-level", "log_level", "LEVEL", "debug, info, warning or error (info)"},
     {"--log-format", "log_format", "FORMAT", "text or json (text)"},
 };

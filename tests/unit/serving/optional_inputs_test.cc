@@ -6,16 +6,22 @@ namespace {
 
 using ::testing::ElementsAre;
 
-class OptionalInputsTest : public OneLevelTest {};
+class OptionalInputsTest : public OneLevelTest {
+ protected:
+  /// Its optional input has a number for each row.
+  void one_level_with_scale(std::uint32_t max_batch_size) {
+    config_.declared = {
+        .max_batch_size = 8,
+        .inputs =
+            {{.name = "scale", .datatype = "FP32", .dims = {{}}, .reshape = {}, .optional = true}},
+        .outputs = {}};
+    levels_[1]->takes_scale = true;
+    one_level(max_batch_size);
+  }
+};
 
 TEST_F(OptionalInputsTest, WhatGivesOtherOptionalInputsRunsInAnotherBatch) {
-  config_.declared = {
-      .max_batch_size = 8,
-      .inputs =
-          {{.name = "scale", .datatype = "FP32", .dims = {{}}, .reshape = {}, .optional = true}},
-      .outputs = {}};
-  levels_[1]->takes_scale = true;
-  one_level(8);
+  one_level_with_scale(8);
   EXPECT_EQ(levels_[1]->scaled, 0) << "warm-up and comparison leave it out";
   Gate gate;
   auto running = hold(gate);
@@ -40,13 +46,7 @@ TEST_F(OptionalInputsTest, WhatGivesOtherOptionalInputsRunsInAnotherBatch) {
 }
 
 TEST_F(OptionalInputsTest, ALargeRequestRunsInPartsWithItsOptionalInputs) {
-  config_.declared = {
-      .max_batch_size = 8,
-      .inputs =
-          {{.name = "scale", .datatype = "FP32", .dims = {{}}, .reshape = {}, .optional = true}},
-      .outputs = {}};
-  levels_[1]->takes_scale = true;
-  one_level(2);
+  one_level_with_scale(2);
   const float values[] = {1, 2, 3}, scales[] = {10, 20, 30};
   Request large = many(values);
   large.inputs.push_back({"scale", {DType::kFp32, {3}, std::as_bytes(std::span(scales))}});
