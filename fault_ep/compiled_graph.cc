@@ -97,10 +97,16 @@ OrtStatus* ORT_API_CALL CompiledGraph::compute(OrtNodeComputeInfo* self, void*,
       [&] { static_cast<const CompiledGraph*>(self)->run(Ort::KernelContext(context)); });
 }
 
+std::int64_t CompiledGraph::samples(const Ort::KernelContext& context) const {
+  if (inputs_.empty()) return 1;
+  const auto shape = context.GetInput(inputs_[0].from).GetTensorTypeAndShapeInfo().GetShape();
+  return shape.empty() ? 1 : shape[0];
+}
+
 void CompiledGraph::run(const Ort::KernelContext& context) const {
   Layout& control = **setting_.control;
   ++control.runs;
-  const Verdict verdict = strike(control, Place::kRun, setting_.devices);
+  const Verdict verdict = strike(control, Place::kRun, setting_.devices, samples(context));
   obey(verdict);
   std::vector<const OrtValue*> inputs;
   inputs.reserve(inputs_.size());

@@ -24,6 +24,10 @@ Result<void> check(Place place, const Order& order) {
   if (order.sticky && order.fault != Fault::kError && order.fault != Fault::kOutOfMemory) {
     return fail(Code::kInvalid, "sticky: only an error or out of memory can stay");
   }
+  if (place != Place::kRun && order.batch != 0) {
+    return fail(Code::kInvalid, "batch = " + std::to_string(order.batch) +
+                                    ": only a run has samples");
+  }
   if (place != Place::kRun && (order.fault == Fault::kNan || order.fault == Fault::kTruncate)) {
     return fail(Code::kInvalid, "NaN or truncated outputs: only a run has outputs");
   }
@@ -53,6 +57,7 @@ Result<void> Control::order(Place place, const Order& order) {
   to.every = order.every;
   to.turn = 0;
   to.devices = order.devices;
+  if (place == Place::kRun) file_->run_batch = order.batch;
   to.code = order.code;
   to.sticky = order.sticky ? 1 : 0;
   char bytes[kTextBytes] = {};

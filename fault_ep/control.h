@@ -39,6 +39,7 @@ struct Order {
   std::uint32_t count = 1;               // faults in all, or kForever
   std::uint32_t every = 1;               // 2: every second occasion, beginning with a fault, …
   std::uint32_t devices = kEveryDevice;  // bit i: device i
+  std::uint32_t batch = 0;               // runs only: those of at least so many samples
   std::uint32_t code = 11;               // kError: OrtErrorCode; 11 is ORT_EP_FAIL
   std::string text = "CUDA failure 999: unknown error";  // kError: under 256 bytes
   bool sticky = false;  // kError, kOutOfMemory: from then on everything in that process fails so

@@ -41,7 +41,7 @@ struct Layout {
   Word releases;  // what hung before this changed goes on
   std::array<OrderWords, kPlaces> orders;
   Word last_pid;
-  Word unused;
+  Word run_batch;  // the order for runs strikes those of at least so many samples
   Counter created;
   Counter compiled;
   Counter runs;

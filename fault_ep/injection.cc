@@ -118,7 +118,7 @@ Verdict carry_out(Layout& control, const OrderWords& order, Fault fault) {
 
 }  // namespace
 
-Verdict strike(Layout& control, Place place, std::uint32_t devices) {
+Verdict strike(Layout& control, Place place, std::uint32_t devices, std::int64_t samples) {
   control.last_pid = static_cast<std::uint32_t>(getpid());
   if (place == Place::kRun) {
     if (const std::uint32_t delay = control.delay_us) {
@@ -133,7 +133,9 @@ Verdict strike(Layout& control, Place place, std::uint32_t devices) {
   if (auto failure = sticky_fault().get()) return {.failure = std::move(failure)};
   OrderWords& order = control.orders.at(static_cast<std::size_t>(place));
   const auto fault = static_cast<Fault>(order.fault.load());
-  if (fault == Fault::kNone || (order.devices & devices) == 0 || !is_due(order)) return {};
+  if (fault == Fault::kNone || (order.devices & devices) == 0) return {};
+  if (place == Place::kRun && samples < control.run_batch) return {};
+  if (!is_due(order)) return {};
   return carry_out(control, order, fault);
 }
 

@@ -50,6 +50,7 @@ class DeviceGroup final : public runtime::Backend {
     /// many as one, so that what waits is sent elsewhere.
     void follow(const std::shared_ptr<Lane>& lane);
 
+    std::uint64_t load = 0;  // LevelSlot::begin_load()
     /// Of whoever changes the roster and tells of it, so that the last word is the true one.
     Mutex telling;
 

@@ -151,7 +151,7 @@ bool InFlight::may_go_to(const LevelSlot& slot, const Attempt& into) const {
   if (beside != nullptr && config::is_isolated(beside->config)) return false;  // it may answer yet
   for (std::size_t i = 0; i < route_.size(); ++i) {
     const LevelSlot* const later = untried(i);
-    if (later != nullptr && config::is_isolated(later->config) && !later->gone) return false;
+    if (later != nullptr && config::is_isolated(later->config) && !later->gone()) return false;
   }
   return true;
 }

@@ -43,11 +43,11 @@ void tell_gain(Model& model, LevelSlot& slot, const Roster& roster, std::size_t 
                const std::string& why) REQUIRES(roster.telling) {
   if (living == 0) return;  // it does not have the level yet, or was lost again
   if (roster.devices() > 1) tell_people(model, slot, roster, why);
-  if (!slot.gone.exchange(false)) return;
-  if (slot.runtime() != nullptr) model.ladder.level_ready(slot.config.level);
+  if (!slot.set_back(roster.load) || slot.runtime() == nullptr) return;
+  model.ladder.level_ready(slot.config.level);
 }
 
-// The level may be published already, or be about to be: its loader looks at `gone` once more.
+// The level may be published already, or be about to be: its loader looks at gone() once more.
 worker::LevelHooks hooks_of(const std::weak_ptr<Model>& weak, LevelSlot& slot,
                             const std::shared_ptr<Roster>& roster, std::size_t device) {
   const auto lost = [weak, &slot, roster, device](const worker::Loss& loss) {
@@ -57,8 +57,8 @@ worker::LevelHooks hooks_of(const std::weak_ptr<Model>& weak, LevelSlot& slot,
     if (roster->set_living(device, false) > 0) {
       return tell_people(*model, slot, *roster, loss.text);
     }
-    slot.gone = true;
-    if (slot.runtime() != nullptr) model->ladder.level_lost(slot.config.level, loss.text);
+    if (!slot.set_gone(roster->load) || slot.runtime() == nullptr) return;
+    model->ladder.level_lost(slot.config.level, loss.text);
   };
   const auto back = [weak, &slot, roster, device] {
     const std::shared_ptr<Model> model = weak.lock();
@@ -113,6 +113,7 @@ Result<runtime::Loaded> load_on_devices(const std::shared_ptr<Model>& model, Lev
                                         const Loading& with) {
   const std::size_t devices = std::max<std::size_t>(1, slot.config.device_ids.size());
   const auto roster = std::make_shared<Roster>(devices, instances_each(slot.config));
+  roster->load = slot.begin_load();
   if (devices == 1) return load_on(0, model, slot, roster, with);
 
   Result<runtime::Loaded> all = fail(Code::kUnavailable, "");

@@ -44,11 +44,15 @@ Result<Duration> timed_run(const LevelRuntime& level, const Clock& clock) {
 
 Result<std::unique_ptr<LevelRuntime>> load_runtime(const std::shared_ptr<Model>& model,
                                                    LevelSlot& slot, const Loading& with) {
+  const bool alone =
+      with.workers != nullptr && with.workers->is_suspect(Workers::name_of(*model, slot.config));
   auto loaded = load_on_devices(model, slot, with);
   if (!loaded) return tl::unexpected(loaded.error());
   slot.set_note(runtime::failures_text(loaded->failures));  // of better providers, if any
   auto runtime = std::make_unique<LevelRuntime>();
   runtime->backend = std::move(loaded->backend);
+  runtime->max_batch_size = std::min(slot.config.max_batch_size, slot.largest_batch);
+  runtime->alone = alone;
   runtime->on_gpu = config::is_gpu_provider(loaded->provider_used);
   runtime->provider_used = std::move(loaded->provider_used);
   runtime->node_share = loaded->node_share;
@@ -91,12 +95,21 @@ void tell(const Model& model, const LevelSlot& slot, const std::string& note) {
             slot.config.name + "': " + note);
 }
 
+// Of a trial that failed. Where the level has a worker of its own, nothing but the batch ended it.
+void limit_batches(LevelSlot& slot, const LevelRuntime& level, const Error& error,
+                   std::uint32_t most) {
+  if (level.alone && error.code == Code::kWorkerLost) slot.largest_batch = most;
+}
+
 // Only where it can pay: on a GPU each new size is compiled, which takes long.
-Result<void> join_requests(const Model& model, const LevelSlot& slot, LevelRuntime& level)
+Result<void> join_requests(const Model& model, LevelSlot& slot, LevelRuntime& level)
     REQUIRES(model.arrival) {
-  if (level.on_gpu && slot.config.max_batch_size == 1) return {};
+  if (slot.largest_batch == 1 || (level.on_gpu && slot.config.max_batch_size == 1)) return {};
   auto joining = learn_joining(level, model.config.pad, model.sample_size);
-  if (!joining) return tl::unexpected(joining.error());
+  if (!joining) {
+    limit_batches(slot, level, joining.error(), 1);
+    return tl::unexpected(joining.error());
+  }
   level.padding = std::move(joining->padding);
   if (slot.config.max_batch_size > 1 && !joining->note.empty()) tell(model, slot, joining->note);
   return {};
@@ -136,8 +149,9 @@ Result<void> unless_lost(const Error& error) {
 // What later runs of these sizes will take, and the compiling that comes with a first one. Each
 // size takes turns with single samples, and of each the quickest run counts: else a machine that is
 // busy with other models just now would decide for good what is joined.
-Result<void> warm_sizes(LevelRuntime& level, std::int64_t length, std::uint32_t most,
+Result<void> warm_sizes(LevelSlot& slot, LevelRuntime& level, std::int64_t length,
                         Duration at_most, const Clock& clock) {
+  const std::uint32_t most = level.padding ? level.max_batch_size : 1;
   const TimePoint enough = clock.now() + at_most;
   WarmRun single(level, length, 1);
   for (int i = 0; i < kWarmRuns; ++i) {
@@ -151,7 +165,9 @@ Result<void> warm_sizes(LevelRuntime& level, std::int64_t length, std::uint32_t 
     Result<void> ran;
     for (int i = 0; ran && (i < kWarmRuns || (i < kMostRuns && clock.now() < quick)); ++i) {
       ran = single.run(level, clock);
-      if (ran) ran = joined.run(level, clock);
+      if (!ran) break;
+      ran = joined.run(level, clock);
+      if (!ran) limit_batches(slot, level, ran.error(), samples / 2);
     }
     if (!ran) {
       if (auto lost = unless_lost(ran.error()); !lost) return lost;
@@ -164,17 +180,16 @@ Result<void> warm_sizes(LevelRuntime& level, std::int64_t length, std::uint32_t 
   return {};
 }
 
-Result<void> warm_queue(const Model& model, const LevelSlot& slot, LevelRuntime& level,
+Result<void> warm_queue(const Model& model, LevelSlot& slot, LevelRuntime& level,
                         const Clock& clock) REQUIRES(model.arrival) {
-  const std::uint32_t most = level.padding ? slot.config.max_batch_size : 1;
   const Duration at_most = level.on_gpu ? kWarmGpuFor : kWarmCpuFor;
   const std::int64_t usual = model.sample_size;
-  const bool lengths_vary = level.padding && level.padding->any() && most > 1;
+  const bool lengths_vary = level.padding && level.padding->any() && level.max_batch_size > 1;
   std::vector<std::int64_t> lengths{usual};
   if (lengths_vary) lengths = {usual / 8, usual / 4, usual / 2, usual, 2 * usual};
   for (const std::int64_t length : lengths) {
     if (length == 0) continue;
-    if (auto warm = warm_sizes(level, length, most, at_most, clock); !warm) return warm;
+    if (auto warm = warm_sizes(slot, level, length, at_most, clock); !warm) return warm;
   }
   return {};
 }
@@ -182,7 +197,7 @@ Result<void> warm_queue(const Model& model, const LevelSlot& slot, LevelRuntime&
 Result<void> open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, const Loading& with)
     REQUIRES(model.arrival) {
   const config::LevelConfig& config = slot.config;
-  batch::Rules rules{.max_size = level.padding ? config.max_batch_size : 1,
+  batch::Rules rules{.max_size = level.padding ? level.max_batch_size : 1,
                      .max_delay = config.max_queue_delay,
                      .preferred_sizes = config.preferred_batch_sizes,
                      .max_padding_waste = config.max_padding_waste};
@@ -209,7 +224,12 @@ Result<void> open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, cons
   if (level.padding) fit = batch::fit(*level.padding, level.sample_views, level.all_outputs());
   level.sample_kind = size_of(fit, level.sample_views);
   if (auto warm = warm_queue(model, slot, level, with.clock); !warm) return warm;
-  if (level.padding && config.max_batch_size > 1 && queue.load().batch_size == 1) {
+  if (slot.largest_batch < config.max_batch_size) {
+    tell(model, slot,
+         "runs at most " + std::to_string(slot.largest_batch) +
+             " samples at once: a larger batch ended its worker");
+  }
+  if (level.padding && level.max_batch_size > 1 && queue.load().batch_size == 1) {
     tell(model, slot,
          "requests are not joined: in trial runs batches save less than a tenth of the time; to "
          "join all the same set join: always");
@@ -306,7 +326,8 @@ Verdict judge(const Model& model, const LevelSlot& slot, const LevelRuntime& lev
   return verdict;
 }
 
-Result<void> bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot, const Loading& with) {
+Result<void> try_to_bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot,
+                             const Loading& with) {
   Model& model = *shared;
   auto runtime = load_runtime(shared, slot, with);
   if (!runtime) return tl::unexpected(runtime.error());
@@ -337,10 +358,19 @@ Result<void> bring_up(const std::shared_ptr<Model>& shared, LevelSlot& slot, con
   }
   slot.publish(std::move(*runtime));
   model.ladder.level_ready(slot.config.level);
-  if (slot.gone) model.ladder.level_lost(slot.config.level, "its worker was lost meanwhile");
+  if (slot.gone()) model.ladder.level_lost(slot.config.level, "its worker was lost meanwhile");
   for (const auto& [other, why] : verdict.others) leave_out(model, *other, why);
   settle_differences(model);
   return {};
+}
+
+// With smaller batches where one ends the worker; each try allows at most half of the last one's.
+Result<void> bring_up(const std::shared_ptr<Model>& model, LevelSlot& slot, const Loading& with) {
+  for (;;) {
+    const std::uint32_t before = slot.largest_batch;
+    auto up = try_to_bring_up(model, slot, with);
+    if (up || slot.largest_batch == before) return up;
+  }
 }
 
 // Only a fresh process may meet what has come since, if it is a device: what is installed stays.

@@ -54,10 +54,10 @@ Result<std::vector<Outputs>> run_together(const LevelRuntime& level, const Membe
   return split_outputs(level, *level.padding, parts, wanted, *outputs);
 }
 
-Result<std::vector<Outputs>> run_alone(const LevelSlot& slot, const LevelRuntime& level,
-                                       const Members& members, runtime::Stop* stop) {
+Result<std::vector<Outputs>> run_alone(const LevelRuntime& level, const Members& members,
+                                       runtime::Stop* stop) {
   const BoundRequest& first = members.front()->bound();
-  const std::uint32_t most = slot.config.max_batch_size;
+  const std::uint32_t most = level.max_batch_size;
   const std::uint32_t samples = members.front()->samples;
   auto outputs = level.padding && most > 1 && samples > most
                      ? run_in_parts(level, first.run_inputs(), samples, most, first.outputs, stop)
@@ -123,7 +123,7 @@ void run_members(Model& model, LevelSlot& slot, Members members, std::int64_t lo
   runtime::Stop* const stop = shared ? &shared->stop() : nullptr;
   told.joined = told.begun;
   auto answers = members.size() > 1 ? run_together(level, members, stop, clock, told)
-                                    : run_alone(slot, level, members, stop);
+                                    : run_alone(level, members, stop);
   told.over = clock.now();
   if (members.size() == 1) told.ran = told.over;
 

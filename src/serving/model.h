@@ -29,6 +29,8 @@ struct LevelRuntime {
   std::unique_ptr<runtime::Backend> backend;
   worker::SharedPool* memory = nullptr;   // for joined tensors; outlives the level
   std::optional<batch::Padding> padding;  // requests may be joined; nothing: each runs alone
+  std::uint32_t max_batch_size = 1;       // as configured, or LevelSlot::largest_batch
+  bool alone = false;                     // in a worker of its own (workers.h)
   bool on_gpu = false;
   std::string provider_used;
   double node_share = 0;  // of the graph's nodes on provider_used, 0..1
@@ -75,8 +77,32 @@ class LevelSlot {
     note_ = std::move(note);
   }
 
+  /// A load of it begins, whose worker's losses count from now on; those of an earlier, failed one
+  /// may still be told. Any thread.
+  std::uint64_t begin_load() {
+    const MutexLock lock(mutex_);
+    gone_ = false;
+    return ++loads_;
+  }
+  /// Its worker is lost. False: that of an earlier load.
+  bool set_gone(std::uint64_t load) {
+    const MutexLock lock(mutex_);
+    if (load != loads_) return false;
+    gone_ = true;
+    return true;
+  }
+  /// It is in a worker again. False: it was all the time, or is by an earlier load.
+  bool set_back(std::uint64_t load) {
+    const MutexLock lock(mutex_);
+    return load == loads_ && gone_.exchange(false);
+  }
+  bool gone() const { return gone_; }  // lost, and not yet back
+
+  /// In samples; less than all once a larger one ended a worker of the level's own. For whoever
+  /// loads the level: one thread at a time.
+  std::uint32_t largest_batch = UINT32_MAX;
+
   std::atomic<bool> probing{false};  // a probe of it waits or runs
-  std::atomic<bool> gone{false};     // its worker is lost, and the level not yet back in another
   std::atomic<bool> differs{false};  // from the best level: it is none of this model's
   mutable metrics::LevelMetrics metrics;  // counting does not change the level
 
@@ -85,6 +111,8 @@ class LevelSlot {
   std::atomic<const LevelRuntime*> published_{nullptr};
   mutable Mutex mutex_;
   std::string note_ GUARDED_BY(mutex_);
+  std::uint64_t loads_ GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> gone_{false};
 };
 
 class Model {

@@ -152,7 +152,7 @@ void Prober::probe_levels(const std::shared_ptr<Model>& model, std::vector<TimeP
   for (std::size_t i = 0; i < model->levels.size(); ++i) {
     LevelSlot& slot = *model->levels[i];
     const TimePoint now = clock_.now();
-    if (slot.runtime() == nullptr || slot.gone || slot.differs || now < next[i]) continue;
+    if (slot.runtime() == nullptr || slot.gone() || slot.differs || now < next[i]) continue;
     const bool level_too = model->ladder.wants_probe(slot.config.level);
     if (slot.probing || (!level_too && !leaves_devices_alone(slot))) continue;
     slot.probing = true;

@@ -87,6 +87,11 @@ void Workers::suspect(const LevelName& level) {
   suspects_.emplace(level.model, level.level);
 }
 
+bool Workers::is_suspect(const LevelName& level) const {
+  const MutexLock lock(mutex_);
+  return suspects_.contains({level.model, level.level});
+}
+
 void Workers::move_out(const std::string& device, const LevelName& level,
                        const std::weak_ptr<const void>& owner, worker::Seat seat) {
   suspect(level);

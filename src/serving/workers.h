@@ -48,6 +48,7 @@ class Workers {
   /// A worker was lost while the level was loaded or warmed up in it: its later loads, of any
   /// version and on any device, meet a worker of its own. Any thread; load() does it by itself.
   void suspect(const LevelName& level);
+  bool is_suspect(const LevelName& level) const;  // any thread
   /// Ends workers of levels whose owners are all gone. Any thread; blocks.
   void end_unowned();
 

@@ -16,7 +16,8 @@ IMAGE = {"image": samples.fashion_images()[:1]}
 SHARED, OWN = "gpu:0", "gpu:0 for a version 1 level 0"
 LADDER = """\
 levels:
-  - {name: gpu, file: model.onnx, providers: [{%s: {control: %s}}], target_p99_ms: 100, keep: always}
+  - {name: gpu, file: model.onnx, providers: [{%s: {control: %s}}], target_p99_ms: 100, max_batch_size: 8, join: always,
+     keep: always}
   - {name: cpu, file: model.onnx, providers: [cpu], keep: always}
 policy: {hold_ms: 100, hold_cap_ms: 100, probe_every_ms: 50, breaker_open_ms: 100, cooldown_ms: 100,
          canary_stage_min_ms: 0}
@@ -117,3 +118,21 @@ def test_a_warm_up_that_kills_its_worker_does_so_once(server, faults):
     wait_level_0(server, "a")
     server.client.post("/v2/repository/models/a/unload", body=b"")
     poll("a's own worker to go with it", 30, lambda: OWN not in workers(server))
+
+
+@pytest.mark.parametrize("deadly, largest", [(2, 1), (4, 2)])
+def test_a_batch_that_kills_the_worker_leaves_smaller_ones(server, faults, deadly, largest):
+    faults.order("run", "segv", batch=deadly, count=FOREVER)
+    load_a(server)
+    poll("a to be on its own", 30, lambda: OWN in workers(server))
+    wait_level_0(server, "a")
+    before = workers(server)
+    assert before[SHARED]["restarts"] == 1
+    assert server.levels("a")[0]["batch_size"] == largest
+    images = samples.fashion_images()[:8]
+    answer = server.client.infer("a", {"image": images}, binary_output=True)
+    assert list(answer.outputs["logits"].argmax(axis=1)) == list(samples.fashion_labels()[:8])
+    # Eight at once are run in parts only where the trial runs have shown that parts do.
+    assert answer.parameters["level"] == (0 if largest > 1 else 1)
+    wait_level_0(server, "b")
+    assert workers(server)[SHARED]["pid"] == before[SHARED]["pid"]

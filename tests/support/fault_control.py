@@ -25,7 +25,7 @@ def layout():
     names = [(name, 4) for name in ("magic", "version", "devices", "gone", "delay_us", "releases")]
     for place in PLACES:
         names += [(f"{place}.{name}", 4) for name in ORDER] + [(f"{place}.text", TEXT_BYTES)]
-    names += [("last_pid", 4), ("unused", 4)] + [(name, 8) for name in COUNTERS]
+    names += [("last_pid", 4), ("run_batch", 4)] + [(name, 8) for name in COUNTERS]
     for name, size in names:
         words.append((name, at, size))
         at += size
@@ -64,12 +64,14 @@ class Control:
             raise ValueError(f"{path} is no control file of version {VERSION}")
 
     def order(self, place, fault, skip=0, count=1, every=1, devices=EVERY_DEVICE, code=11,
-              text="CUDA failure 999: unknown error", sticky=False):
+              text="CUDA failure 999: unknown error", sticky=False, batch=0):
         """What these mean says docs/fault-provider.md."""
         if len(text.encode()) >= TEXT_BYTES:
             raise ValueError(f"the text must be under {TEXT_BYTES} bytes")
         words = {"skip": skip, "count": count, "every": every, "turn": 0, "devices": devices,
                  "code": code, "sticky": int(sticky), "text": text.encode()}
+        if place == "run":
+            self._set("run_batch", batch)
         number = FAULTS.index(fault)
         self._set(f"{place}.fault", 0)
         for name, value in words.items():

@@ -27,6 +27,7 @@ TEST_F(ControlFileTest, RefusesOrdersThatMeanNothing) {
               HasSubstr("256 bytes"));
   EXPECT_THAT(refusal(control_.order(Place::kRun, {.fault = Fault::kHang, .sticky = true})),
               HasSubstr("sticky"));
+  EXPECT_THAT(refusal(control_.order(Place::kCompile, {.batch = 2})), HasSubstr("batch = 2"));
   EXPECT_THAT(refusal(control_.order(Place::kCreate, {.fault = Fault::kNan})),
               HasSubstr("only a run has outputs"));
   EXPECT_THAT(refusal(control_.set_devices(0)), HasSubstr("devices = 0"));
@@ -106,7 +107,7 @@ TEST_F(ControlFileTest, PythonsReaderHasEveryWordInItsPlace) {
     GRADUS_ORDER_WORD(text);
   }
   GRADUS_WORD(last_pid);
-  GRADUS_WORD(unused);
+  GRADUS_WORD(run_batch);
   GRADUS_WORD(created);
   GRADUS_WORD(compiled);
   GRADUS_WORD(runs);

@@ -164,6 +164,18 @@ TEST_F(RunFault, DelayIsAddedToEveryRunUntilItIsTakenBack) {
   EXPECT_TRUE(eventually([&] { return took() < 100ms; }));
 }
 
+TEST_F(RunFault, OfABatchLeavesSmallerOnesAlone) {
+  order(Place::kRun, {.count = 2, .batch = 3});
+  const auto runs = [&](std::int64_t samples) {
+    const auto images = runtime::fashion_images(static_cast<std::size_t>(samples));
+    const std::vector inputs = {runtime::view(DType::kFp32, {samples, 1, 28, 28}, images)};
+    return runtime::run_all(*backend_, inputs).has_value();
+  };
+  EXPECT_TRUE(runs(1) && runs(2));
+  EXPECT_FALSE(runs(3) || runs(4));
+  EXPECT_TRUE(runs(3)) << "two were ordered";
+}
+
 TEST_F(RunFault, OnOneDeviceLeavesTheOthersAlone) {
   order(Place::kRun, {.count = kForever, .devices = 1U << 1});
   EXPECT_EQ(pattern(3), "...") << "this is device 0";

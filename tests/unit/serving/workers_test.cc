@@ -87,6 +87,8 @@ TEST(Workers, WhoIsSuspectedIsLoadedAloneAndNoneElse) {
   const auto good = workers.load("gpu:0", kGood, owner, fake(), 1s, {});
   const auto other_level = workers.load("gpu:0", {"bad", "1", 1}, owner, fake(), 1s, {});
   ASSERT_TRUE(bad && good && other_level);
+  EXPECT_TRUE(workers.is_suspect(kBad));
+  EXPECT_FALSE(workers.is_suspect(kGood));
   EXPECT_NE(workers.of("gpu:0", kBad)->pid, workers.of("gpu:0", kGood)->pid);
   EXPECT_EQ(workers.of("gpu:0", kGood)->device, "gpu:0");
   EXPECT_EQ(workers.of("gpu:0", {"bad", "1", 1})->device, "gpu:0");
