@@ -23,8 +23,41 @@ def pytest_runtest_makereport(item):
                     report.sections.append((f"log of gradus ({name})", server.log[-6000:]))
 
 
+class Leaving:
+    """Servers whose tests are over. Each drains until it has been quiet for two seconds, in which
+    the next test may begin; that all have ended well is seen then, or when the last test is over."""
+
+    MOST = 4  # at once
+
+    def __init__(self):
+        self._servers = []
+
+    def add(self, servers):
+        for server in servers:
+            if server.process.returncode is None:
+                server.terminate()
+                self._servers.append(server)
+        while self._servers and (len(self._servers) > self.MOST or not self._servers[0].alive()):
+            self._servers.pop(0).must_end_well()
+
+    def end(self):
+        try:
+            for server in self._servers:
+                server.must_end_well()
+        finally:
+            for server in self._servers:
+                server.kill()
+
+
+@pytest.fixture(scope="session")
+def leaving():
+    servers = Leaving()
+    yield servers
+    servers.end()
+
+
 class Starter:
-    """Calls start a server; all are stopped, and must stop well, at the test's end."""
+    """Calls start a server; all are stopped, and must stop well, after the test's end."""
 
     def __init__(self):
         self.servers = []
@@ -35,15 +68,10 @@ class Starter:
 
 
 @pytest.fixture
-def start():
+def start(leaving):
     starter = Starter()
     yield starter
-    try:
-        for server in starter.servers:
-            server.stop()
-    finally:
-        for server in starter.servers:
-            server.kill()
+    leaving.add(starter.servers)
 
 
 def link_models(root, models):

@@ -149,12 +149,15 @@ class Server:
     def stop(self):
         """SIGTERM, and the promise that it ends well."""
         if self.process.returncode is None:
-            try:
-                self.terminate()
-                code = self.wait_exit()
-            finally:
-                self.kill()
-            assert code == 0, f"gradus ended with {code}:\n{self.log[-4000:]}"
+            self.terminate()
+            self.must_end_well()
+
+    def must_end_well(self):
+        try:
+            code = self.wait_exit()
+        finally:
+            self.kill()
+        assert code == 0, f"gradus ended with {code}:\n{self.log[-4000:]}"
 
     def kill(self):
         if self.process.poll() is None:
