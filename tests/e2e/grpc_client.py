@@ -97,23 +97,24 @@ class GrpcClient:
         message = message or getattr(pb, f"{name}Request")()
         return self.method(name)(message, timeout=timeout, **rest)
 
-    def infer(self, message, timeout=60):
+    def infer(self, message, timeout=60, **rest):
         """(response, trailing metadata as a dict)"""
-        response, call = self.method("ModelInfer").with_call(message, timeout=timeout)
+        response, call = self.method("ModelInfer").with_call(message, timeout=timeout, **rest)
         return response, dict(call.trailing_metadata())
 
-    def refused(self, name, message=None, timeout=60):
+    def refused(self, name, message=None, timeout=60, **rest):
         """(code, text) of a call that must fail."""
         try:
-            answer = self.call(name, message, timeout)
+            answer = self.call(name, message, timeout, **rest)
         except grpc.RpcError as error:
             return error.code(), error.details()
         raise AssertionError(f"{name} was answered: {str(answer)[:500]}")
 
-    def stream(self, messages, timeout=60):
+    def stream(self, messages, timeout=60, **rest):
         return self.channel.stream_stream(
             f"/{SERVICE}/ModelStreamInfer", request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=pb.ModelStreamInferResponse.FromString)(messages, timeout=timeout)
+            response_deserializer=pb.ModelStreamInferResponse.FromString)(
+                messages, timeout=timeout, **rest)
 
     def bytes_call(self, path, body, timeout=60):
         return self.channel.unary_unary(path)(body, timeout=timeout)

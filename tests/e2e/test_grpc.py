@@ -153,6 +153,24 @@ def test_a_message_over_the_limit_is_refused(small_rpc):
     assert code == Code.RESOURCE_EXHAUSTED and "10000000" in text
 
 
+@pytest.mark.parametrize("how", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_compressed_messages_are_inflated_as_far_as_the_limit(small_rpc, how):
+    x = np.tile(np.linspace(1, 2, 1000, dtype=np.float32), 2000)
+    good, large = (request("log_or_copy", {"x": x}),
+                   request("log_or_copy", {"x": np.ones(2_600_000, np.float32)}))
+    response, _ = small_rpc.infer(good, compression=how)
+    np.testing.assert_allclose(grpc_client.outputs(response)["y"], np.log(x), rtol=1e-5)
+    code, text = small_rpc.refused("ModelInfer", large, compression=how)
+    assert code == Code.RESOURCE_EXHAUSTED and "more than 10000000 bytes" in text
+
+    answers = small_rpc.stream(iter([good, large, good]), compression=how)
+    with pytest.raises(grpc.RpcError) as ended:
+        for answer in answers:
+            np.testing.assert_allclose(grpc_client.outputs(answer.infer_response)["y"], np.log(x),
+                                       rtol=1e-5)
+    assert ended.value.code() == Code.RESOURCE_EXHAUSTED
+
+
 def with_output(name, value):
     message = request("fashion", {"image": IMAGE}, outputs=["logits"])
     grpc_client.set_parameter(message.outputs[0].parameters[name], value)
@@ -296,7 +314,7 @@ def test_what_is_late_is_ended_at_its_deadline(small, small_rpc, by):
     begun = time.monotonic()
     code, _ = small_rpc.refused("ModelInfer", asked, timeout=call_s)
     assert code == Code.DEADLINE_EXCEEDED
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 5
     poll("it to be counted", 5, lambda: failures(small, "deadline") == counted + 1)
     expect_idle(small)
 

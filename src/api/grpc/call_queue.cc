@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/grpc/compressed.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "serving/run_lane.h"
@@ -34,7 +35,7 @@ thread_local const void* queue_of_this_thread = nullptr;
 
 class CallQueue::Running {
  public:
-  Running(grpc::ServerBuilder& builder, Handler handler);
+  Running(grpc::ServerBuilder& builder, std::size_t most, Handler handler);
   ~Running() { stop(); }
 
   void start(int threads);
@@ -51,6 +52,7 @@ class CallQueue::Running {
   void post(std::function<void()> job);
   void do_posted();
 
+  const std::size_t most_;  // bytes of an inflated message
   const Handler handler_;
   grpc::AsyncGenericService service_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
@@ -106,6 +108,8 @@ class CallQueue::Running::OneCall final : public Call,
   }
   void on_accepted(bool ok);
   void on_read(bool ok);
+  void tell_of_message(bool there_is_one);
+  bool inflate();
   void on_written(bool ok);
   void on_finished(bool ok) { end_sending(ok); }
   void on_done(bool);
@@ -148,18 +152,30 @@ void CallQueue::Running::OneCall::read(std::function<void(grpc::ByteBuffer*)> do
 }
 
 void CallQueue::Running::OneCall::on_read(bool ok) {
-  const auto tell = [ok](OneCall& call) {
-    std::exchange(call.when_read_, nullptr)(ok ? &call.incoming_ : nullptr);
-  };
-  if (!ok || incoming_.Length() <= kLarge) return tell(*this);
-  const bool taken = queue_.aside_.try_push([self = shared_from_this(), tell] {
+  const bool compressed = ok && is_compressed(incoming_);
+  if (!ok || (incoming_.Length() <= kLarge && !compressed)) return tell_of_message(ok);
+  const bool taken = queue_.aside_.try_push([self = shared_from_this(), compressed] {
     try {
-      tell(*self);
+      self->tell_of_message(!compressed || self->inflate());
     } catch (const std::exception& error) {
       self->drop(error);
     }
   });
-  if (!taken) tell(*this);
+  if (!taken) tell_of_message(!compressed || inflate());
+}
+
+void CallQueue::Running::OneCall::tell_of_message(bool there_is_one) {
+  std::exchange(when_read_, nullptr)(there_is_one ? &incoming_ : nullptr);
+}
+
+// False: the call has ended.
+bool CallQueue::Running::OneCall::inflate() {
+  const auto inflated = inflate_message(incoming_, queue_.most_);
+  if (inflated) return true;
+  const bool too_large = inflated.error().code == Code::kOverloaded;
+  finish({too_large ? grpc::StatusCode::RESOURCE_EXHAUSTED : grpc::StatusCode::INVALID_ARGUMENT,
+          "the compressed message: " + inflated.error().message});
+  return false;
 }
 
 void CallQueue::Running::OneCall::write(grpc::ByteBuffer&& message,
@@ -230,8 +246,9 @@ void CallQueue::Running::OneCall::on_done(bool) {
   if (call) call();
 }
 
-CallQueue::Running::Running(grpc::ServerBuilder& builder, Handler handler)
-    : handler_(std::move(handler)),
+CallQueue::Running::Running(grpc::ServerBuilder& builder, std::size_t most, Handler handler)
+    : most_(most),
+      handler_(std::move(handler)),
       queue_(builder.AddCompletionQueue()),
       aside_("grpc-large", kAsideThreads, std::numeric_limits<std::size_t>::max()) {
   builder.RegisterAsyncGenericService(&service_);
@@ -307,8 +324,8 @@ void CallQueue::Running::do_posted() {
   for (const auto& job : jobs) job();
 }
 
-CallQueue::CallQueue(grpc::ServerBuilder& builder, Handler handler)
-    : running_(std::make_unique<Running>(builder, std::move(handler))) {}
+CallQueue::CallQueue(grpc::ServerBuilder& builder, std::size_t most, Handler handler)
+    : running_(std::make_unique<Running>(builder, most, std::move(handler))) {}
 
 CallQueue::~CallQueue() = default;
 

@@ -1,5 +1,6 @@
 // The threads that do gRPC's reading and writing, and the calls that come.
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -14,12 +15,14 @@ namespace gradus::api {
 class CallQueue {
  public:
   /// Called by a thread of the queue for each call, of whatever method; as all that a call calls it
-  /// must not block. After a message of over 1 MiB a call is called by one of two other threads, so
-  /// that no other call waits for what is made of it.
+  /// must not block. After a message of over 1 MiB, or a compressed one, a call is called by one of
+  /// two other threads, so that no other call waits for what is made of it.
   using Handler = std::function<void(const std::shared_ptr<Call>&)>;
 
-  /// @param builder of the server whose calls these will be
-  CallQueue(grpc::ServerBuilder& builder, Handler handler);
+  /// @param builder of the server whose calls these will be; it must leave messages compressed
+  /// @param most bytes of a message once it is inflated: a call of a larger one ends with
+  ///   RESOURCE_EXHAUSTED
+  CallQueue(grpc::ServerBuilder& builder, std::size_t most, Handler handler);
   ~CallQueue();  // as stop()
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
