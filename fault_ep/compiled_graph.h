@@ -42,7 +42,8 @@ class CompiledGraph : public OrtNodeComputeInfo {
   static void ORT_API_CALL release_state(OrtNodeComputeInfo* self, void* state) noexcept;
 
   void find_inputs(Ort::ConstNode fused);
-  std::int64_t samples(const Ort::KernelContext& context) const;  // the first input's first dimension
+  /// The first input's first dimension.
+  std::int64_t samples(const Ort::KernelContext& context) const;
   void run(const Ort::KernelContext& context) const;
 
   const Setting setting_;

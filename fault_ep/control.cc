@@ -25,8 +25,8 @@ Result<void> check(Place place, const Order& order) {
     return fail(Code::kInvalid, "sticky: only an error or out of memory can stay");
   }
   if (place != Place::kRun && order.batch != 0) {
-    return fail(Code::kInvalid, "batch = " + std::to_string(order.batch) +
-                                    ": only a run has samples");
+    return fail(Code::kInvalid,
+                "batch = " + std::to_string(order.batch) + ": only a run has samples");
   }
   if (place != Place::kRun && (order.fault == Fault::kNan || order.fault == Fault::kTruncate)) {
     return fail(Code::kInvalid, "NaN or truncated outputs: only a run has outputs");

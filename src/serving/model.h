@@ -102,8 +102,8 @@ class LevelSlot {
   /// loads the level: one thread at a time.
   std::uint32_t largest_batch = UINT32_MAX;
 
-  std::atomic<bool> probing{false};  // a probe of it waits or runs
-  std::atomic<bool> differs{false};  // from the best level: it is none of this model's
+  std::atomic<bool> probing{false};       // a probe of it waits or runs
+  std::atomic<bool> differs{false};       // from the best level: it is none of this model's
   mutable metrics::LevelMetrics metrics;  // counting does not change the level
 
  private:

@@ -60,7 +60,7 @@ std::optional<std::string> how_it_ends(pid_t pid) {
 Result<std::unique_ptr<Process>> Process::spawn(const std::string& executable,
                                                 const std::vector<std::string>& arguments,
                                                 Socket child_end, Kill kill) {
-  std::vector<std::string> words{executable};
+  std::vector<std::string> words{program_invocation_name};  // whoever looks at `ps` finds its parent
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.push_back(std::to_string(getpid()));
   std::vector<char*> argv;
