@@ -70,8 +70,9 @@ int run() {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
-  api::CallQueue queue(builder, [&echo](const auto& call) { echo.answer(call); });
+  constexpr int kMost = std::numeric_limits<int>::max();
+  builder.SetMaxReceiveMessageSize(kMost);
+  api::CallQueue queue(builder, kMost, [&echo](const auto& call) { echo.answer(call); });
   const auto server = builder.BuildAndStart();
   if (!server) {
     std::fprintf(stderr, "grpc_echo: cannot listen\n");
