@@ -24,6 +24,11 @@ class Elements {
   std::vector<std::uint64_t> starts_;  // BYTES: of each element, and the end
 };
 
+/// The bytes of a tensor's first `count` elements.
+/// @param data of well-formed elements, at least so many
+std::span<const std::byte> first_elements(DType dtype, std::span<const std::byte> data,
+                                          std::uint64_t count);
+
 /// Product of the dimensions from `begin` to before `end`; all >= 0.
 std::uint64_t product(const Shape& shape, std::size_t begin, std::size_t end);
 

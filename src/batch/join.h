@@ -1,5 +1,5 @@
 // Joins tensors along dimension 0 into memory that the caller gives: the inputs of a batch's
-// requests, padded to the longest, or the outputs of a split request's parts. One tensor at a time.
+// requests, padded to the longest. One tensor at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>

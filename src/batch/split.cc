@@ -99,22 +99,14 @@ Result<std::vector<Tensor>> split(std::string_view name, const Tensor& output,
   return parts;
 }
 
-std::vector<Rows> split_rows(std::uint32_t samples, std::uint32_t max_size) {
-  std::vector<Rows> parts;
-  for (std::uint32_t first = 0; first < samples;) {
-    const std::uint32_t count = std::min(max_size, samples - first);
-    parts.push_back({first, count});
-    first += count;
-  }
-  return parts;
-}
+RowReader::RowReader(const TensorView& tensor)
+    : rest_(tensor), row_(product(tensor.shape, 1, tensor.shape.size())) {}
 
-TensorView view_rows(const TensorView& tensor, const Rows& rows) {
-  const std::uint64_t row = product(tensor.shape, 1, tensor.shape.size());
-  TensorView part{tensor.dtype, tensor.shape,
-                  Elements(tensor).bytes(rows.first * row, rows.count * row)};
-  part.shape[0] = rows.count;
-  return part;
+TensorView RowReader::next(std::uint32_t count) {
+  rest_.shape[0] = count;
+  TensorView rows{rest_.dtype, rest_.shape, first_elements(rest_.dtype, rest_.data, count * row_)};
+  rest_.data = rest_.data.subspan(rows.data.size());
+  return rows;
 }
 
 }  // namespace gradus::batch

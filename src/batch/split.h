@@ -29,15 +29,18 @@ Result<std::vector<Tensor>> split(std::string_view name, const Tensor& output,
                                   std::span<const Share> shares,
                                   std::span<const std::size_t> tied = {});
 
-/// Rows of a request too large for one batch, at most `max_size` (>= 1) each.
-struct Rows {
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-};
-std::vector<Rows> split_rows(std::uint32_t samples, std::uint32_t max_size);
+/// A tensor's rows, from the first one on: the parts of a request too large for one batch.
+class RowReader {
+ public:
+  /// @param tensor well-formed; its bytes are borrowed
+  explicit RowReader(const TensorView& tensor);
 
-/// The tensor's rows as a view of its bytes.
-/// @param tensor well-formed, with at least rows.first + rows.count rows
-TensorView view_rows(const TensorView& tensor, const Rows& rows);
+  /// The next `count` rows as a view of its bytes; it must have as many.
+  TensorView next(std::uint32_t count);
+
+ private:
+  TensorView rest_;
+  std::uint64_t row_;  // elements of one
+};
 
 }  // namespace gradus::batch

@@ -66,6 +66,7 @@ struct Outcome {
   /// Nobody waited for it any more, and it was ended: it is as slow as that, else it shows nothing.
   bool stopped = false;
   std::string_view error = {};  // of a failure, in its own words; for people
+  bool asked_for = false;       // none of its requests may be answered by a better level
 };
 
 /// A request was planned: it starts at this level.

@@ -93,7 +93,7 @@ struct LevelState {
   std::uint64_t served =
       0;  // executions, not requests; all of them, whatever the policy made of it
   std::uint64_t failed = 0;
-  std::optional<TimePoint> last_answer;
+  std::optional<TimePoint> last_answer;  // to who may have a better level's
   TimePoint good_at{};  // last answer or good probe that counts; warming up is one
 };
 

@@ -147,7 +147,7 @@ Move step(State& state, const Outcome& event) {
   if (event.ok) {
     if (!event.stopped) {
       ++level.served;
-      level.last_answer = state.now;
+      if (!event.asked_for) level.last_answer = state.now;
     }
     steady = level.warmth.note_run(event.bucket, event.begun, event.ended, state.policy);
   } else {

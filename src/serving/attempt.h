@@ -26,6 +26,8 @@ class Attempt final : public Waiting {
 
   // Of whoever runs it.
   const BoundRequest& bound() const { return bound_; }
+  /// No better level may answer.
+  bool asked_for() const { return asked_for_; }
   /// False: nobody waits for it any more, and it is not to be run.
   /// @param run what it leaves when its request is answered otherwise; null: it cannot be ended
   bool begin(TimePoint at, std::shared_ptr<SharedRun> run);
@@ -38,6 +40,7 @@ class Attempt final : public Waiting {
 
   InFlight& request_;
   BoundRequest bound_;  // set before each push, as what it inherits
+  bool asked_for_ = false;
   // Under the request's lock.
   LevelSlot* slot_ = nullptr;  // the level; null: not in use
   bool hedge_ = false;         // beside another one that ran

@@ -180,6 +180,7 @@ bool InFlight::bind(Attempt& attempt, LevelSlot& slot, std::size_t place) {
     return false;
   }
   attempt.bound_ = std::move(*bound);
+  attempt.asked_for_ = request_.min_level >= slot.config.level;
   const BoundRequest& what = attempt.bound_;
   batch::Fit fit;
   // That an optional input's first dimension is the batch's only the config can say.

@@ -104,30 +104,4 @@ Result<std::vector<Outputs>> run_joined(const LevelRuntime& level, const batch::
   return split_outputs(level, padding, parts, wanted, *outputs);
 }
 
-Result<Outputs> run_in_parts(const LevelRuntime& level, const runtime::RunInputs& inputs,
-                             std::uint32_t samples, std::uint32_t max_size,
-                             std::span<const std::size_t> wanted, runtime::Stop* stop) {
-  std::vector<Outputs> parts;
-  for (const batch::Rows& rows : batch::split_rows(samples, max_size)) {
-    if (stop != nullptr && stop->requested()) return fail(Code::kCancelled, "the run was ended");
-    std::vector<TensorView> views;
-    for (const TensorView& input : inputs.views) views.push_back(batch::view_rows(input, rows));
-    auto outputs = level.run({views, inputs.optional}, wanted, stop);
-    if (!outputs) return outputs;
-    parts.push_back(std::move(*outputs));
-  }
-  Joiner joiner;
-  std::vector<std::vector<TensorView>> views;
-  views.reserve(parts.size());
-  for (const Outputs& part : parts) views.push_back(runtime::views_of(part));
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    std::vector<const TensorView*> column;
-    column.reserve(views.size());
-    for (const auto& part : views) column.push_back(&part[i]);
-    auto added = joiner.add(level.signature().outputs[wanted[i]].name, std::move(column), nullptr);
-    if (!added) return tl::unexpected(added.error());
-  }
-  return joiner.join(*level.memory);
-}
-
 }  // namespace gradus::serving

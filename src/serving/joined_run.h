@@ -44,11 +44,4 @@ Result<std::vector<std::vector<Tensor>>> run_joined(const LevelRuntime& level,
                                                     std::span<const std::size_t> wanted,
                                                     runtime::Stop* stop = nullptr);
 
-/// One request in parts of at most `max_size` samples, one run after the other.
-Result<std::vector<Tensor>> run_in_parts(const LevelRuntime& level,
-                                         const runtime::RunInputs& inputs, std::uint32_t samples,
-                                         std::uint32_t max_size,
-                                         std::span<const std::size_t> wanted,
-                                         runtime::Stop* stop = nullptr);
-
 }  // namespace gradus::serving

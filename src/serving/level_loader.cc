@@ -149,8 +149,8 @@ Result<void> unless_lost(const Error& error) {
 // What later runs of these sizes will take, and the compiling that comes with a first one. Each
 // size takes turns with single samples, and of each the quickest run counts: else a machine that is
 // busy with other models just now would decide for good what is joined.
-Result<void> warm_sizes(LevelSlot& slot, LevelRuntime& level, std::int64_t length,
-                        Duration at_most, const Clock& clock) {
+Result<void> warm_sizes(LevelSlot& slot, LevelRuntime& level, std::int64_t length, Duration at_most,
+                        const Clock& clock) {
   const std::uint32_t most = level.padding ? level.max_batch_size : 1;
   const TimePoint enough = clock.now() + at_most;
   WarmRun single(level, length, 1);

@@ -10,6 +10,7 @@
 #include "runtime/sample_inputs.h"
 #include "serving/attempt.h"
 #include "serving/joined_run.h"
+#include "serving/run_in_parts.h"
 #include "serving/shared_run.h"
 
 namespace gradus::serving {
@@ -33,6 +34,7 @@ struct Told {
   TimePoint over;
   Duration queue;  // the shortest wait
   ladder::Size size;
+  bool asked_for = false;  // by all members
 
   metrics::RunTimes times() const { return {joined - begun, ran - joined, over - ran}; }
 };
@@ -90,7 +92,8 @@ void tell(Model& model, const LevelSlot& slot, const Told& run, const Error* err
                                       .ok = error == nullptr || stopped,
                                       .bucket = run.size.shape ^ run.size.samples,
                                       .stopped = stopped,
-                                      .error = why});
+                                      .error = why,
+                                      .asked_for = run.asked_for});
   }
   if (error == nullptr) slot.metrics.executed(run.size.samples, run.times());
   if (error != nullptr && !stopped) slot.metrics.run_failed(error->code, took);
@@ -136,6 +139,8 @@ void run_members(Model& model, LevelSlot& slot, Members members, std::int64_t lo
     return;
   }
   told.size = size_of(*members.front(), samples, longest);
+  told.asked_for =
+      std::ranges::all_of(members, [](const auto& member) { return member->asked_for(); });
   tell(model, slot, told, answers ? nullptr : &answers.error(), ended);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (answers) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 
@@ -282,28 +283,40 @@ TEST(Split, NamesAnOutputThatDoesNotFollow) {
   }
 }
 
-TEST(SplitRows, CoverTheRequestInOrder) {
-  const auto as_pairs = [](const std::vector<Rows>& parts) {
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-    for (const Rows& rows : parts) pairs.emplace_back(rows.first, rows.count);
-    return pairs;
-  };
-  using Pair = std::pair<std::uint32_t, std::uint32_t>;
-  EXPECT_THAT(as_pairs(split_rows(7, 3)), ElementsAre(Pair(0, 3), Pair(3, 3), Pair(6, 1)));
-  EXPECT_THAT(as_pairs(split_rows(6, 3)), ElementsAre(Pair(0, 3), Pair(3, 3)));
-  EXPECT_THAT(as_pairs(split_rows(2, 3)), ElementsAre(Pair(0, 2)));
+TEST(RowReader, ReadsRowsInOrderWithoutACopy) {
+  const Tensor numbers = int32s({5, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  RowReader reader(view(numbers));
+  for (const auto& [count, first] : {std::pair(2u, 0), {1u, 4}, {2u, 6}}) {
+    const TensorView rows = reader.next(count);
+    EXPECT_EQ(rows.dtype, DType::kInt32);
+    EXPECT_EQ(rows.shape, (Shape{count, 2}));
+    EXPECT_EQ(rows.data.data(), numbers.data.data() + 4 * first);
+    EXPECT_EQ(rows.data.size(), 8 * count);
+  }
 }
 
-TEST(SplitRows, ViewsJoinedAgainAreTheRequest) {
+TEST(RowReader, FindsTheRowsOfBytesByTheirLengths) {
+  std::vector<std::byte> bytes;
+  for (const char* text : {"", "seven", "a", "bc", "def", ""}) append_bytes_element(bytes, text);
+  const Tensor texts = make_tensor(DType::kBytes, {3, 2}, std::move(bytes));
+  RowReader reader(view(texts));
+  const TensorView first = reader.next(1);
+  const TensorView rest = reader.next(2);
+  EXPECT_THAT(*bytes_elements(first.data, 2), ElementsAre("", "seven"));
+  EXPECT_THAT(*bytes_elements(rest.data, 4), ElementsAre("a", "bc", "def", ""));
+}
+
+TEST(RowReader, WhatItReadsJoinedAgainIsTheTensor) {
   Random random(4);
   for (int round = 0; round < 500; ++round) {
     const auto dtype = static_cast<DType>(random.between(0, static_cast<int>(DType::kBytes)));
     const Tensor whole =
         random.tensor(dtype, {random.between(1, 9), random.between(0, 3), random.between(1, 3)});
+    RowReader reader(view(whole));
     std::vector<Tensor> parts;
-    for (const Rows& rows : split_rows(static_cast<std::uint32_t>(whole.shape[0]),
-                                       static_cast<std::uint32_t>(random.between(1, 4)))) {
-      const TensorView part = view_rows(view(whole), rows);
+    for (std::int64_t left = whole.shape[0]; left > 0; left -= parts.back().shape[0]) {
+      const std::int64_t count = std::min(left, random.between(1, 4));
+      const TensorView part = reader.next(static_cast<std::uint32_t>(count));
       parts.push_back({part.dtype, part.shape, part.data, whole.owner});
       EXPECT_TRUE(lies_in(parts.back(), whole));
       EXPECT_TRUE(check_byte_size(part));

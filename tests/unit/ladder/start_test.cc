@@ -164,6 +164,21 @@ TEST(Alerts, UrgentWhileTheLastLevelAnswers) {
   EXPECT_FALSE(urgent(story.state, story.now() + 10s));
 }
 
+TEST(Alerts, WhoAsksForTheLastLevelMakesNothingUrgent) {
+  auto story = Story::all_ready();
+  story.pass(1s);
+  step(story.state, Outcome{.level = 3,
+                            .begun = story.now() - 1ms,
+                            .ended = story.now(),
+                            .queue = {},
+                            .run = 1ms,
+                            .ok = true,
+                            .bucket = 7,
+                            .asked_for = true});
+  EXPECT_EQ(story.of(3).served, 1u);
+  EXPECT_FALSE(urgent(story.state, story.now()));
+}
+
 TEST(Alerts, UrgentCountsAnswersThatThePolicyDrops) {
   auto story = Story::all_ready({{0, 50ms}, {1, 800ms}});
   story.pass(1s);
