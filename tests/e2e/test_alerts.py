@@ -35,7 +35,7 @@ provider_libraries: {FaultExecutionProvider: %s}
 worker_restart_backoff_ms: 50
 worker_crash_loop_deaths: 2
 worker_crash_loop_pause_ms: 1500
-alerts: {resend_ms: %d, timeout_ms: 1000}
+alerts: {resend_ms: %d, timeout_ms: 3000}
 """ % (BINARY.parent / "libgradus_fault_ep.so", RESEND_S * 1000)
 
 
@@ -206,9 +206,9 @@ def test_each_event_is_told_once_and_alerts_fire_until_all_is_well(serve, contro
     ended = {"transition once": 2, "level_lost ended 0": 1, "recovered ended": 1,
              "urgent ended 1": 1, "crash_loop ended": 1}
     poll("all ends to be told", 20, lambda: webhook.events() == {**begun, **ended})
-    left = alertmanager.alerts()
-    assert all(ends_in(alert) > RESEND_S for alert in left.values()), "else it might have expired"
-    poll("all but the moves to be resolved", RESEND_S,
+    expires_in = min(ends_in(alert) for alert in alertmanager.alerts().values())
+    assert expires_in > RESEND_S, "else it might have expired"
+    poll("all but the moves to be resolved", expires_in - 1,
          lambda: set(alertmanager.alerts()) == {"GradusTransition01", "GradusTransition10"})
 
     assert len({body["id"] for body in webhook.bodies}) == len(webhook.bodies)
@@ -241,7 +241,7 @@ def test_receivers_that_refuse_or_never_answer_cost_no_request_and_no_time_at_th
             return lines("alerts do not reach the webhook") and \
                 lines("alerts do not reach the alertmanager")
         poll("both receivers to be missed", 10, both_are_missed)
-        assert slowest < 0.9, "a try that is not answered takes 1 s"
+        assert slowest < 2.5, "a try that is not answered takes 3 s"
         webhook.open()
         poll("what waited to arrive", 20, lambda: webhook.events()["urgent begun 1"])
         assert len({body["id"] for body in webhook.bodies}) == len(webhook.bodies)

@@ -20,23 +20,25 @@ CLASSES = {"kill": ["died"], "error": [None], "hang": ["hung"], "oom": ["out_of_
            "slow": ["slow", "overload"]}
 SIX_FAULTS_S = 45  # on a machine of its own, where timers are no later than that:
 QUIET_MS = 20
-LIMIT_S = 120  # much more than that
+LIMIT_S = 180  # much more than that
 
 
-def drill(faults, report, overrides=SHORT):
-    """(exit code, table, the report's entries by fault, standard error, the whole report)."""
+def drill(faults, report, overrides=SHORT, tries=3):
+    """(exit code, table, the report's entries by fault, standard error, the whole report); again
+    where it failed and timers were late: the machine may be to blame."""
+    begun = time.monotonic()
     code, out, err = run_to_end(*FASHION, *overrides, "--fault", ",".join(faults), "--json", report,
                                 "--rate", 100, limit_s=LIMIT_S)
     whole = json.loads(report.read_text()) if report.exists() else {"faults": []}
+    if code != 0 and tries > 1 and whole["faults"] and whole["timer_delay_ms"]["max"] > QUIET_MS:
+        return drill(faults, report, overrides, tries - 1)
+    whole["took_s"] = time.monotonic() - begun
     return code, out, {entry["fault"]: entry for entry in whole["faults"]}, err, whole
 
 
 @pytest.fixture(scope="module")
 def drilled(tmp_path_factory):
-    begun = time.monotonic()
-    found = drill(FAULTS, tmp_path_factory.mktemp("drill") / "report.json")
-    found[4]["took_s"] = time.monotonic() - begun
-    return found
+    return drill(FAULTS, tmp_path_factory.mktemp("drill") / "report.json")
 
 
 def test_a_drill_ends_well(drilled):
@@ -141,7 +143,8 @@ def test_other_ways_to_fail_are_survived_too(tmp_path):
 
 def test_a_hang_lasts_until_its_limit(drilled):
     assert drilled[2]["hang"]["first_answer_ms"]["max"] >= 900
-    assert drilled[2]["kill"]["first_answer_ms"]["max"] < 900
+    late_ms = drilled[4]["timer_delay_ms"]["max"]  # on a busy machine
+    assert drilled[2]["kill"]["first_answer_ms"]["max"] - late_ms < 900
 
 
 def test_an_unknown_fault_is_a_usage_error_that_names_the_known_ones():

@@ -1,4 +1,5 @@
 """A level that cannot answer, or not in time: the next one does, in the same request."""
+import os
 import threading
 import time
 
@@ -92,13 +93,13 @@ def server(start, repository):
     ({"gradus-timeout-ms": "60000"}, {"timeout": 300_000}, "300000 us")],
     ids=["header", "parameter", "header-earlier", "parameter-earlier"])
 def test_the_earliest_deadline_given_is_kept(server, headers, parameters, said):
-    steps = busy.steps_for(server, 2.0)
+    steps = busy.steps_for(server, 8.0)
     begun = time.monotonic()
     answer = server.client.infer("busy", busy.inputs(steps), headers, parameters=parameters)
     took = time.monotonic() - begun
     assert answer.status == 504
     assert said in answer.error
-    assert 0.29 < took < 1.2
+    assert 0.29 < took < 4
     poll("the server to answer in time again", 10, lambda: server.client.infer(
         "fashion", IMAGE, {"gradus-timeout-ms": "1000"}).status == 200)
 
@@ -115,18 +116,18 @@ def test_the_models_default_deadline_holds(start, repository, tmp_path):
     (folder / "1").symlink_to(TEST_MODELS / "busy" / "1")
     (folder / "gradus.yaml").write_text("default_timeout_ms: 250\n")
     server = start(tmp_path / "models", "--providers", "cpu")
-    steps = busy.steps_for(server, 2.0)
+    steps = busy.steps_for(server, 8.0)
     begun = time.monotonic()
     answer = server.client.infer("busy", busy.inputs(steps))
     assert answer.status == 504 and "250000 us" in answer.error
-    assert time.monotonic() - begun < 1.2
+    assert time.monotonic() - begun < 4
 
 
 def test_a_deadline_that_passes_in_the_queue_is_answered_then(server):
     steps = busy.steps_for(server, 1.5)
     blockers = [threading.Thread(target=server.client.infer, args=("busy", busy.inputs(steps)))
-                for _ in range(64)]
-    for thread in blockers[:8]:
+                for _ in range(4 * len(os.sched_getaffinity(0)))]
+    for thread in blockers:
         thread.start()
     poll("a queue", 10, lambda: server.client.infer(
         "busy", busy.inputs(1), {"gradus-timeout-ms": "100"}).status == 504)
@@ -134,8 +135,8 @@ def test_a_deadline_that_passes_in_the_queue_is_answered_then(server):
     begun = time.monotonic()
     answer = server.client.infer("busy", busy.inputs(steps), {"gradus-timeout-ms": "200"})
     assert answer.status == 504
-    assert time.monotonic() - begun < 1.0
-    for thread in blockers[:8]:
+    assert time.monotonic() - begun < 2
+    for thread in blockers:
         thread.join(60)
     poll("the queue to be empty", 20, lambda: server.client.infer(
         "busy", busy.inputs(1), {"gradus-timeout-ms": "1000"}).status == 200)

@@ -16,7 +16,7 @@ FAULT, CPU = "FaultExecutionProvider", "CPUExecutionProvider"
 IMAGE = {"image": samples.fashion_images()[:1]}
 LADDER = """\
 levels:
-  - {name: gpu, file: model.onnx, providers: [%s], target_p99_ms: 100, check_outputs: finite,
+  - {name: gpu, file: model.onnx, providers: [%s], target_p99_ms: %d, check_outputs: finite,
      keep: always}
   - {name: cpu, file: model.onnx, providers: [cpu], keep: always}
   - {name: small, file: model.small.onnx, providers: [cpu], keep: always}
@@ -35,11 +35,11 @@ def control(tmp_path):
 @pytest.fixture
 def serve(start, tmp_path, control):
     """Starts a server of `fashion` with the ladder gpu, cpu, small, all of it loaded."""
-    def started(policy=NEVER_CLIMB, provider=FAULT):
+    def started(policy=NEVER_CLIMB, provider=FAULT, target_ms=100):
         folder = tmp_path / "models" / "fashion"
         folder.mkdir(parents=True)
         (folder / "1").symlink_to(DEMO_MODELS / "fashion" / "1")
-        (folder / "gradus.yaml").write_text(LADDER % (provider, policy))
+        (folder / "gradus.yaml").write_text(LADDER % (provider, target_ms, policy))
         config = tmp_path / "server.yaml"
         config.write_text(f"provider_libraries: {{{FAULT}: {LIBRARY}}}\n")
         server = start(tmp_path / "models", "--config", config,
@@ -178,7 +178,7 @@ def seconds_between_the_last_two_moves(server):
 
 
 def test_after_a_quiet_hold_the_ladder_climbs_back(serve, control):
-    server = serve(policy=CLIMB_SOON)
+    server = serve(policy=CLIMB_SOON, target_ms=1000)
     control.order("run", "error", count=FOREVER)
     poll("the ladder to leave level 0", 30, lambda: level_of(server) == 1)
     for _ in range(20):
@@ -202,7 +202,7 @@ def test_it_climbs_back_after_slowness_too(serve, control):
 
 @pytest.mark.skipif(not os.environ.get("GRADUS_LONG"), reason="GRADUS_LONG=1 runs it")
 def test_an_unknown_fault_that_lasts_until_the_process_ends_replaces_the_worker(serve, control):
-    server = serve(policy=CLIMB_SOON)
+    server = serve(policy=CLIMB_SOON, target_ms=1000)
     text = "CUBLAS failure 13: CUBLAS_STATUS_EXECUTION_FAILED"
     control.order("run", "error", text=text, sticky=True)
     for _ in range(3):
@@ -216,7 +216,7 @@ def test_an_unknown_fault_that_lasts_until_the_process_ends_replaces_the_worker(
 
 
 def test_a_device_that_is_gone_and_comes_back_is_used_again(serve, control):
-    server = serve(policy=CLIMB_SOON)
+    server = serve(policy=CLIMB_SOON, target_ms=1000)
     control.set_gone()
     for _ in range(5):
         assert level_of(server) == 1

@@ -91,7 +91,7 @@ def test_pings_may_come_without_bound(serve, flags):
 
 
 def test_who_says_nothing_is_pinged_and_must_answer(serve):
-    port = serve("--grpc-keepalive-time=100", "--grpc-keepalive-timeout=500", WITHOUT_CALLS)
+    port = serve("--grpc-keepalive-time=100", "--grpc-keepalive-timeout=2000", WITHOUT_CALLS)
     with Connection(port) as connection:
         pings = 0
         for frame in connection.frames():  # ends once one is not answered in time

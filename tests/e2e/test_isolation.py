@@ -16,18 +16,23 @@ HOLD_S = 1.5
 LADDER = """\
 levels:
   - {name: isolated, file: model.onnx, providers: [CPUExecutionProvider], isolation: process,
-     keep: always, target_p99_ms: 100}
+     keep: always, target_p99_ms: %d}
   - {name: cpu, file: model.onnx, providers: [CPUExecutionProvider], keep: always}
 policy: {hold_ms: %d, breaker_open_ms: 1000, cooldown_ms: 1000, canary_stage_min_ms: 0}
-""" % (HOLD_S * 1000)
+"""
+
+
+def ladder(target_ms=1000):
+    return LADDER % (target_ms, HOLD_S * 1000)
 
 
 @pytest.fixture
-def server(start, tmp_path):
+def server(start, tmp_path, request):
+    """Its parameter: the target of level 0, in milliseconds."""
     folder = tmp_path / "models" / "fashion"
     folder.mkdir(parents=True)
     (folder / "1").symlink_to(DEMO_MODELS / "fashion" / "1")
-    (folder / "gradus.yaml").write_text(LADDER)
+    (folder / "gradus.yaml").write_text(ladder(getattr(request, "param", 1000)))
     found = start(tmp_path / "models", "--providers", "cpu")
     found.wait_loaded("fashion")
     assert found.ladder("fashion")["current_level"] == 0
@@ -49,7 +54,7 @@ def running(server):
 
 
 def back_at_level_0(server):
-    poll("level 0 to answer again", HOLD_S + 30,
+    poll("level 0 to answer again", HOLD_S + 60,
          lambda: server.ladder("fashion")["current_level"] == 0)
 
 
@@ -58,7 +63,7 @@ def state_of(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
 
 
@@ -71,13 +76,14 @@ class Load:
 
     def __init__(self, server):
         self.answers = []
+        self.pause_s = 0.005
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(server,)) for _ in range(2)]
 
     def _run(self, server):
         while not self._stop.is_set():
             self.answers.append(ask(server))
-            time.sleep(0.005)
+            time.sleep(self.pause_s)
 
     def __enter__(self):
         for thread in self._threads:
@@ -122,9 +128,12 @@ def test_a_worker_that_dies_costs_no_request(server, number):
     pid = worker(server)["pid"]
     with Load(server) as load:
         poll("some answers", 10, lambda: len(load.answers) > 20)
+        before = len(load.answers)
         os.kill(pid, number)
-        poll("level 1 to answer", 10, lambda: load.answers[-1].parameters.get("level") == 1)
+        poll("level 1 to answer", 10, lambda: any(
+            answer.parameters.get("level") == 1 for answer in load.answers[before:]))
         poll("another worker", 20, lambda: running(server) and worker(server)["pid"] != pid)
+        load.pause_s = 0.05  # else level 0 may be taken for too slow to carry it
         back_at_level_0(server)
     assert {answer.status for answer in load.answers} == {200}
     found = worker(server)
@@ -135,6 +144,7 @@ def test_a_worker_that_dies_costs_no_request(server, number):
     assert [move["cause"] for move in downs] == ["hard_loss"]
 
 
+@pytest.mark.parametrize("server", [100], indirect=True)
 def test_a_worker_that_hangs_is_killed_and_the_next_level_answers(server):
     pid = worker(server)["pid"]
     assert ask(server).parameters["level"] == 0
@@ -142,7 +152,7 @@ def test_a_worker_that_hangs_is_killed_and_the_next_level_answers(server):
     poll("the worker to have stopped", 10, lambda: state_of(pid) == "T")
     answer = ask(server)
     assert answer.status == 200 and answer.parameters["level"] == 1
-    assert answer.parameters["latency_ms"] < 2500  # its limit, one second, and a run
+    assert answer.parameters["latency_ms"] < 5000  # its limit, one second, and a run; a ping has ten
     poll("the hung worker to be dead", 10, lambda: not is_alive(pid))
     poll("the class to be told", 10, lambda: worker(server)["class"] == "hung")
     back_at_level_0(server)
@@ -159,12 +169,12 @@ def test_a_level_that_cannot_be_loaded_joins_once_it_can(start, tmp_path):
     (folder / "1").mkdir(parents=True)
     original = DEMO_MODELS / "fashion" / "1" / "model.onnx"
     (folder / "1" / "model.onnx").symlink_to(original)
-    (folder / "gradus.yaml").write_text(LADDER.replace("model.onnx", "late.onnx", 1))
+    (folder / "gradus.yaml").write_text(ladder().replace("model.onnx", "late.onnx", 1))
     never = tmp_path / "models" / "never"
     never.mkdir()
     (never / "1").symlink_to(DEMO_MODELS / "fashion" / "1")
     (never / "gradus.yaml").write_text(
-        LADDER.replace("[CPUExecutionProvider]", "[MIGraphXExecutionProvider]", 1))
+        ladder().replace("[CPUExecutionProvider]", "[MIGraphXExecutionProvider]", 1))
     server = start(tmp_path / "models")
     server.wait_loaded("fashion", "never")
     assert server.levels("never")[0]["reason"].endswith(

@@ -101,9 +101,17 @@ def held(server):
     folder = f"/proc/{server.pid}"
     with open(f"{folder}/maps", encoding="utf-8") as maps:
         mapped = sum("memfd:" in line for line in maps)
-    shared = sum("memfd:" in os.readlink(f"{folder}/fd/{fd}") for fd in os.listdir(f"{folder}/fd"))
+    shared = sum("memfd:" in opened(f"{folder}/fd/{fd}") for fd in os.listdir(f"{folder}/fd"))
     return {"mapped": mapped, "shared memory": shared, "files": server.open_files(),
             "threads": len(os.listdir(f"{folder}/task"))}
+
+
+def opened(link):
+    """What a descriptor is of; empty: it has just been closed."""
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""
 
 
 def settled(server):

@@ -126,9 +126,9 @@ def test_durations_are_those_that_the_answers_say(server):
 
 
 def test_a_missed_deadline_is_counted_where_it_passed(server):
-    steps = busy.steps_for(server, 1.5)
+    steps = busy.steps_for(server, 8)
     before = Metrics(server)
-    answer = server.client.infer("busy", busy.inputs(steps), {"gradus-timeout-ms": "200"})
+    answer = server.client.infer("busy", busy.inputs(steps), {"gradus-timeout-ms": "800"})
     assert answer.status == 504
     after = Metrics(server)
     assert added(before, after, "gradus_serving_failures_total", model="busy") == {("deadline",): 1}
@@ -139,11 +139,11 @@ def test_a_missed_deadline_is_counted_where_it_passed(server):
 
 
 def test_a_client_that_leaves_is_counted(server):
-    headers, body = client.encode(busy.inputs(busy.steps_for(server, 1.5)))
+    headers, body = client.encode(busy.inputs(busy.steps_for(server, 8)))
     before = Metrics(server)
     connection = server.client.connection()
     connection.request("POST", "/v2/models/busy/infer", body, headers)
-    poll("it to run", 10, lambda: server.levels("busy")[1]["waiting"] == 0)
+    poll("it to run", 10, lambda: server.levels("busy")[1]["running"] == 1)
     connection.close()
     poll("it to be counted", 10, lambda: added(
         before, Metrics(server), "gradus_serving_failures_total", model="busy"))

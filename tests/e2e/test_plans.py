@@ -52,14 +52,14 @@ def serve(start, tmp_path, control):
 @pytest.fixture
 def serve_busy(start, tmp_path):
     """Starts `busy` on the CPU, one run at a time; returns the server and a way to ask for runs."""
-    def started(config=""):
-        folder = tmp_path / "models" / "busy"
+    def started(config="", name="models"):
+        folder = tmp_path / name / "busy"
         folder.mkdir(parents=True)
         (folder / "1").symlink_to(TEST_MODELS / "busy" / "1")
         (folder / "gradus.yaml").write_text(
             "levels: [{name: cpu, file: model.onnx, providers: [cpu], instances: 1,"
             " target_p99_ms: 10000}]\n" + config)
-        server = start(tmp_path / "models", "--providers", "cpu")
+        server = start(tmp_path / name, "--providers", "cpu")
         return server, busy.steps_for(server, 1.0)
     return started
 
@@ -97,24 +97,65 @@ def metric(server, name, **labels):
                and all(f'{key}="{value}"' in line for key, value in labels.items()))
 
 
+class Lateness(threading.Thread):
+    """How late timers are at most, in seconds, while the block runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.most, self._over = 0, threading.Event()
+
+    def run(self):
+        begun = time.monotonic()
+        while not self._over.wait(0.005):
+            now = time.monotonic()
+            self.most, begun = max(self.most, now - begun - 0.005), now
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self.join()
+
+
+def unless_disturbed(attempt, tries=4):
+    """Calls `attempt` with a name of its own; again where it fails and timers were late by more than
+    any deadline's margin, since then the machine may be to blame."""
+    for i in range(tries):
+        late = Lateness()
+        try:
+            with late:
+                return attempt(f"models{i}")
+        except AssertionError:
+            if late.most < 0.01 or i + 1 == tries:
+                raise
+
+
 def test_a_hang_is_answered_in_time_by_another_device(serve, control):
-    server = serve(MAX_RUN_5_S)
-    control.order("run", "hang")
-    for answer, took in at_once(12, lambda: timed(server, "fashion", IMAGE, 1000)):
-        assert all_right(answer) and took < 1.05
-        assert answer.parameters["level"] == 1
-    assert metric(server, "gradus_serving_hedges_won_total", model="fashion") >= 1
-    assert control.counters()["hung"] >= 1
-    assert len(server.ladder("fashion")["transitions"]) <= 3  # it hangs still: max_run is 5 s
+    def attempt(name):
+        control.clear()
+        server = serve(MAX_RUN_5_S, name=name)
+        control.order("run", "hang")
+        for answer, took in at_once(12, lambda: timed(server, "fashion", IMAGE, 1000)):
+            assert all_right(answer) and took < 1.05
+            assert answer.parameters["level"] == 1
+        assert metric(server, "gradus_serving_hedges_won_total", model="fashion") >= 1
+        assert control.counters()["hung"] >= 1
+        assert len(server.ladder("fashion")["transitions"]) <= 3  # it hangs still: max_run is 5 s
+    unless_disturbed(attempt)
 
 
 def test_without_hedging_a_hang_misses(serve, control):
-    server = serve(MAX_RUN_5_S, "hedge_share: 0")
-    control.order("run", "hang")
-    answers = at_once(12, lambda: timed(server, "fashion", IMAGE, 1000))
-    late = [answer for answer, _ in answers if answer.status == 504]
-    assert late and all("level 0 'gpu': it had run for" in answer.error for answer in late)
-    assert all(all_right(answer) for answer, _ in answers if answer not in late)
+    def attempt(name):
+        control.clear()
+        server = serve(MAX_RUN_5_S, "hedge_share: 0", name)
+        control.order("run", "hang")
+        answers = at_once(12, lambda: timed(server, "fashion", IMAGE, 1000))
+        late = [answer for answer, _ in answers if answer.status == 504]
+        assert late and all("level 0 'gpu': it had run for" in answer.error for answer in late)
+        assert all(all_right(answer) for answer, _ in answers if answer not in late)
+    unless_disturbed(attempt)
 
 
 def in_time(server, seconds, per_second, deadline_ms):
@@ -137,37 +178,41 @@ def in_time(server, seconds, per_second, deadline_ms):
 
 
 def test_a_level_five_times_as_slow_costs_no_deadlines(serve, control):
-    control.set_delay(0.015)
-    server = serve(30)
-    good = in_time(server, 4, 25, 100)
-    control.set_delay(0.075)  # 25 a second are twice what it can do now
-    slow = in_time(server, 10, 25, 100)
-    assert slow >= good - 0.01, (good, slow)
+    def attempt(name):
+        control.set_delay(0.015)
+        server = serve(30, name=name)
+        good = in_time(server, 4, 25, 100)
+        control.set_delay(0.075)  # 25 a second are twice what it can do now
+        slow = in_time(server, 10, 25, 100)
+        assert slow >= good - 0.01, (good, slow)
+    unless_disturbed(attempt)
 
 
 def test_a_deadline_ends_its_run(serve_busy):
     server, second = serve_busy()
-    answer, took = timed(server, "busy", busy.inputs(int(0.6 * second)), 60)
-    assert answer.status == 504 and took < 0.35
+    answer, took = timed(server, "busy", busy.inputs(6 * second), 500)
+    assert answer.status == 504 and took < 2
     assert "level 0 'cpu': it had run for" in answer.error
     answer, took = timed(server, "busy", busy.inputs(int(0.02 * second)))
-    assert answer.status == 200 and took < 0.3, "the CPU is free again"
+    assert answer.status == 200 and took < 2, "the CPU is free again"
 
 
 def test_behind_slow_requests_the_deadline_holds(serve_busy):
-    server, second = serve_busy("admission: false\n")
-    for _ in range(12):  # estimates that would refuse
-        timed(server, "busy", busy.inputs(int(0.1 * second)))
-    holder = threading.Thread(target=lambda: timed(server, "busy", busy.inputs(2 * second)))
-    holder.start()
-    poll("the slow one to run", 5, lambda: server.ladder("busy")["levels"][0]["waiting"] == 0)
-    time.sleep(0.1)  # else it might come first
-    results = at_once(4, lambda: timed(server, "busy", busy.inputs(second // 10), 1000))
-    for answer, took in results:
-        assert answer.status == 504 and 1.0 <= took <= 1.25, (answer.status, took)
-        assert "it had waited for" in answer.error
-    holder.join()
-    assert metric(server, "gradus_serving_runs_total", model="busy") == 1 + 2 + 12
+    def attempt(name):
+        server, second = serve_busy("admission: false\n", name)
+        for _ in range(12):  # estimates that would refuse
+            timed(server, "busy", busy.inputs(int(0.1 * second)))
+        holder = threading.Thread(target=lambda: timed(server, "busy", busy.inputs(2 * second)))
+        holder.start()
+        poll("the slow one to run", 10,
+             lambda: server.ladder("busy")["levels"][0]["running"] == 1)
+        results = at_once(4, lambda: timed(server, "busy", busy.inputs(second // 10), 1000))
+        holder.join()
+        for answer, took in results:
+            assert answer.status == 504 and 1.0 <= took <= 1.25, (answer.status, took)
+            assert "it had waited for" in answer.error
+        assert metric(server, "gradus_serving_runs_total", model="busy") == 1 + 3 + 12
+    unless_disturbed(attempt)
 
 
 def test_a_client_that_leaves_ends_its_run_and_leaves_the_queue(serve_busy):
@@ -178,25 +223,25 @@ def test_a_client_that_leaves_ends_its_run_and_leaves_the_queue(serve_busy):
         f"gradus-timeout-ms: 60000\r\nContent-Length: {len(body)}\r\n\r\n"
     sockets = [server.connect(), server.connect()]
     sockets[0].sendall(head.encode() + body)
-    poll("it to run", 5, lambda: server.ladder("busy")["levels"][0]["running"] == 1)
+    poll("it to run", 10, lambda: server.ladder("busy")["levels"][0]["running"] == 1)
     sockets[1].sendall(head.encode() + body)
-    poll("one to wait", 5, lambda: server.ladder("busy")["levels"][0]["waiting"] == 1)
+    poll("one to wait", 10, lambda: server.ladder("busy")["levels"][0]["waiting"] == 1)
     for sock, phase in zip(reversed(sockets), ("queued", "running")):
         sock.close()
-        poll(f"the {phase} one to be cancelled", 5, lambda: metric(
+        poll(f"the {phase} one to be cancelled", 10, lambda: metric(
             server, "gradus_serving_cancelled_total", model="busy", phase=phase) == 1)
     answer, took = timed(server, "busy", busy.inputs(second // 50))
-    assert answer.status == 200 and took < 0.5
+    assert answer.status == 200 and took < 3
 
 
 def test_of_several_deadlines_the_earliest_counts(serve_busy):
     server, second = serve_busy()
     for parameter_us, header_ms in ((80_000, 5000), (5_000_000, 80)):
         begun = time.monotonic()
-        answer = server.client.infer("busy", busy.inputs(second), parameters={"timeout": parameter_us},
+        answer = server.client.infer("busy", busy.inputs(5 * second), parameters={"timeout": parameter_us},
                                      headers={"gradus-timeout-ms": str(header_ms)})
         assert answer.status == 504 and "80000 us" in answer.error
-        assert 0.08 <= time.monotonic() - begun < 0.35
+        assert 0.08 <= time.monotonic() - begun < 2
 
 
 def test_strict_is_level_0_or_nothing(serve, control):
@@ -223,26 +268,30 @@ def test_a_bad_wish_lists_the_good_ones(serve, how, part):
 
 
 def test_a_level_comes_back_by_way_of_a_canary(serve, control):
-    server = serve(policy="hold_ms: 400, hold_cap_ms: 400, probe_every_ms: 50, cooldown_ms: 100,"
-                   " breaker_open_ms: 60000, canary_stage_min_ms: 500, canary_good_answers: 5")
-    control.set_gone()
-    poll("the ladder to move", 10, lambda: (
-        server.client.infer("fashion", IMAGE), server.ladder("fashion")["current_level"])[1] == 1)
-    control.clear()
-    seen = []  # the level that answered, and whether a canary was shown before and after
+    def attempt(name):
+        control.clear()
+        server = serve(name=name, policy=(
+            "hold_ms: 400, hold_cap_ms: 400, probe_every_ms: 50, cooldown_ms: 100,"
+            " breaker_open_ms: 60000, canary_stage_min_ms: 500, canary_good_answers: 5"))
+        control.set_gone()
+        poll("the ladder to move", 10, lambda: (
+            server.client.infer("fashion", IMAGE), server.ladder("fashion")["current_level"])[1] == 1)
+        control.clear()
+        seen = []  # the level that answered, and whether a canary was shown before and after
 
-    def share():
-        return [level["canary_share"] for level in server.ladder("fashion")["levels"]][0]
+        def share():
+            return [level["canary_share"] for level in server.ladder("fashion")["levels"]][0]
 
-    deadline = time.monotonic() + 20
-    while server.ladder("fashion")["current_level"] == 1:
-        assert time.monotonic() < deadline
-        before = share()
-        answers = [server.client.infer("fashion", IMAGE) for _ in range(20)]
-        assert all(all_right(answer) for answer in answers)
-        if before and before == share():
-            seen.append((before, [answer.parameters["level"] for answer in answers].count(0)))
-    assert {of for of, _ in seen} == {0.05, 0.25}
-    for of, from_level_0 in seen:
-        assert from_level_0 == 20 * of
-    assert server.ladder("fashion")["transitions"][-1]["cause"] == "promoted"
+        deadline = time.monotonic() + 20
+        while server.ladder("fashion")["current_level"] == 1:
+            assert time.monotonic() < deadline
+            before = share()
+            answers = [server.client.infer("fashion", IMAGE) for _ in range(20)]
+            assert all(all_right(answer) for answer in answers)
+            if before and before == share():
+                seen.append((before, [answer.parameters["level"] for answer in answers].count(0)))
+        assert {of for of, _ in seen} == {0.05, 0.25}
+        for of, from_level_0 in seen:
+            assert from_level_0 == 20 * of
+        assert server.ladder("fashion")["transitions"][-1]["cause"] == "promoted"
+    unless_disturbed(attempt)

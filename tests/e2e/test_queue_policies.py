@@ -30,7 +30,7 @@ dynamic_batching {
   priority_queue_policy { key: 3 value: { max_queue_size: 1 } }
 }
 """
-DELAYED_AFTER_S = 0.5  # for a second: then it counts as in time again
+DELAYED_AFTER_S, LATE_FOR_S = 0.5, 1  # then it counts as in time again, and who waited rises
 
 
 @pytest.fixture
@@ -75,16 +75,18 @@ def waits(server, count):
     poll(f"{count} to wait", 20, lambda: server.levels("fashion")[0]["waiting"] == count)
 
 
-def test_each_priority_waits_by_its_own_policy(server, control):
-    control.set_delay(0.1)  # so that answers come one after another
+def answers_behind_a_hang(server, control):
+    """In their order, and whether all came while the late one was late."""
     control.order("run", "hang")
     asked = Asked(server)
+    hung = control.counters()["hung"]
     asked.ask("holder", priority=1)
-    poll("the instance to be busy", 20, lambda: control.counters()["hung"] == 1)
+    poll("the instance to be busy", 20, lambda: control.counters()["hung"] == hung + 1)
 
-    late_at = time.monotonic() + DELAYED_AFTER_S
+    before = time.monotonic()
     asked.ask("late", priority=1, timeout=int(DELAYED_AFTER_S * 1e6))
     waits(server, 1)
+    after = time.monotonic()
     asked.ask("bounded", priority=3)
     waits(server, 2)
     refused = server.client.infer("fashion", IMAGE, parameters={"priority": 3})
@@ -99,11 +101,20 @@ def test_each_priority_waits_by_its_own_policy(server, control):
                                   parameters={"priority": 1, "timeout": 1000})
     assert hurried.status == 504, "a delay lifts no other deadline"
 
-    poll("one to be late", 20, lambda: time.monotonic() > late_at)
+    poll("one to be late", 20, lambda: time.monotonic() > after + DELAYED_AFTER_S)
     control.release()
     asked.wait_all()
-    assert list(asked.answers) == ["holder", "in time", "late", "bounded"]
-    for answer in asked.answers.values():
+    return asked.answers, time.monotonic() < before + DELAYED_AFTER_S + LATE_FOR_S
+
+
+def test_each_priority_waits_by_its_own_policy(server, control):
+    control.set_delay(0.15)  # so that answers come one after another
+    for _ in range(10):  # a busy machine may be too slow
+        answers, soon = answers_behind_a_hang(server, control)
+        if soon:
+            break
+    assert soon and list(answers) == ["holder", "in time", "late", "bounded"]
+    for answer in answers.values():
         assert answer.status == 200 and answer.outputs["logits"].argmax() == 9
     assert server.ladder("fashion")["current_level"] == 0
 

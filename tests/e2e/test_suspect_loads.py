@@ -16,10 +16,10 @@ IMAGE = {"image": samples.fashion_images()[:1]}
 SHARED, OWN = "gpu:0", "gpu:0 for a version 1 level 0"
 LADDER = """\
 levels:
-  - {name: gpu, file: model.onnx, providers: [{%s: {control: %s}}], target_p99_ms: 100, max_batch_size: 8, join: always,
+  - {name: gpu, file: model.onnx, providers: [{%s: {control: %s}}], target_p99_ms: 1000, max_batch_size: 8, join: always,
      keep: always}
   - {name: cpu, file: model.onnx, providers: [cpu], keep: always}
-policy: {hold_ms: 100, hold_cap_ms: 100, probe_every_ms: 50, breaker_open_ms: 100, cooldown_ms: 100,
+policy: {hold_ms: 100, hold_cap_ms: 100, probe_every_ms: 100, breaker_open_ms: 100, cooldown_ms: 100,
          canary_stage_min_ms: 0}
 """
 CONFIG = """\
@@ -72,7 +72,9 @@ def workers(server):
 
 
 def wait_level_0(server, model):
-    poll(f"{model} to be answered by level 0", 30, lambda: infer(server, model) == 0)
+    # Not asked meanwhile: on a busy machine level 0 may be taken for too slow to carry that.
+    poll(f"level 0 of {model} to be current", 60, lambda: server.ladder(model)["current_level"] == 0)
+    assert infer(server, model) == 0
 
 
 def test_a_reload_that_kills_its_worker_goes_on_alone(server, faults):

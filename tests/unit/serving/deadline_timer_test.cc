@@ -30,10 +30,10 @@ TEST(DeadlineTimer, ExpiresInOrderOfDeadlineAndNeverEarly) {
   const auto late = std::make_shared<Recorder>(order, 2);
   const auto soon = std::make_shared<Recorder>(order, 1);
   const TimePoint start = steady_clock().now();
-  timer.add(start + 40ms, late);
+  timer.add(start + 400ms, late);
   timer.add(start + 20ms, soon);  // earlier than what the thread sleeps for
   EXPECT_GE(soon->expired.get_future().get(), start + 20ms);
-  EXPECT_GE(late->expired.get_future().get(), start + 40ms);
+  EXPECT_GE(late->expired.get_future().get(), start + 400ms);
   EXPECT_THAT(order, testing::ElementsAre(1, 2));
 }
 
@@ -43,8 +43,8 @@ TEST(DeadlineTimer, ACancelledOneIsLetGoAndNeverExpires) {
   const auto cancelled = std::make_shared<Recorder>(order, 1);
   const auto other = std::make_shared<Recorder>(order, 2);
   const TimePoint start = steady_clock().now();
-  const auto ticket = timer.add(start + 20ms, cancelled);
-  timer.add(start + 21ms, other);
+  const auto ticket = timer.add(start + 200ms, cancelled);
+  timer.add(start + 201ms, other);
   timer.cancel(ticket);
   EXPECT_EQ(cancelled.use_count(), 1);
   other->expired.get_future().wait();

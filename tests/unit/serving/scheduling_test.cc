@@ -18,6 +18,13 @@ class SchedulingTest : public OneLevelTest {
     made.timeout = timeout;
     return made;
   }
+  /// By the engine's clock.
+  Result<Response> infer_within(Duration timeout) {
+    Request asked = request();
+    asked.arrival = clock_->now();
+    asked.timeout = timeout;
+    return infer(asked);
+  }
 };
 
 TEST_F(SchedulingTest, WhatADeviceThatIsNotThereWouldRunWaitsInTheQueue) {
@@ -203,16 +210,19 @@ TEST_F(SchedulingTest, NoInstanceTakesMoreThanItsShare) {
 }
 
 TEST_F(SchedulingTest, AMachineThatIsBusyAsItLoadsDoesNotDecideWhatIsJoined) {
+  support::ManualClock clock;
+  clock_ = &clock;
   int singles = 0;
-  levels_[1]->before_values = [&singles](std::span<const float> values) {
+  levels_[1]->before_values = [&](std::span<const float> values) {
     const auto samples = static_cast<int>(values.size());
     const bool busy = samples == 1 && ++singles < 9;
-    std::this_thread::sleep_for(busy ? 20ms : samples == 1 ? 1ms : samples * 3ms);
+    clock.advance(busy ? 20ms : samples == 1 ? 1ms : samples * 3ms);
     return Result<void>();
   };
   one_level(8, 0, config::Join::kIfQuicker);
   EXPECT_GT(singles, 9);
   EXPECT_THAT(*engine_->ladder_json("m", ""), HasSubstr("\"batch_size\":1,"));
+  engine_.reset();
 }
 
 TEST_F(SchedulingTest, TheLogSaysOnceWhereJoiningSavesNothing) {
@@ -479,41 +489,42 @@ TEST_F(SchedulingTest, WithoutPriorityLevelsAllFromTheThirdOnAreOnePriorityAndAT
 }
 
 TEST_F(SchedulingTest, AnIdleLevelThatWasOnceSlowRefusesNothingThatItLikelyMakes) {
-  one_level(1);
-  for (int i = 0; i < 15; ++i) ASSERT_TRUE(infer());
-  levels_[1]->before = [] {
-    std::this_thread::sleep_for(400ms);  // what one run takes
+  support::ManualClock clock;
+  clock_ = &clock;
+  Duration run = 1ms;
+  levels_[1]->before = [&] {
+    clock.advance(run);
     return Result<void>();
   };
-  ASSERT_TRUE(infer());
-  levels_[1]->before = [] { return Result<void>(); };
+  one_level(1);
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(infer_within(10s));
+  run = 400ms;
+  ASSERT_TRUE(infer_within(10s));
+  run = 1ms;
   for (int i = 0; i < 5; ++i) {
-    Request hurried = request();
-    hurried.timeout = 200ms;
-    const auto response = infer(hurried);
+    const auto response = infer_within(200ms);
     EXPECT_TRUE(response) << response.error().message;
   }
+  engine_.reset();
 }
 
 TEST_F(SchedulingTest, WhatCannotMakeItsDeadlineIsRefusedAtOnceOnceTheLevelIsKnown) {
+  support::ManualClock clock;
+  clock_ = &clock;
   one_level(1);
-  levels_[1]->before = [] {
-    std::this_thread::sleep_for(20ms);  // what the run takes
+  levels_[1]->before = [&] {
+    clock.advance(20ms);  // what the run takes
     return Result<void>();
   };
-  for (int i = 0; i < 15; ++i) ASSERT_TRUE(infer());
-  const auto hurried = [] {
-    Request asked = request();
-    asked.timeout = 5ms;
-    return asked;
-  };
-  infer(hurried());  // once a second it is tried all the same
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(infer_within(10s));
+  infer_within(5ms);  // once a second it is tried all the same
   const int before = levels_[1]->runs;
-  const auto refused = infer(hurried());
+  const auto refused = infer_within(5ms);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kOverloaded);
   EXPECT_THAT(refused.error().message, HasSubstr("it would answer after the deadline"));
   EXPECT_LE(levels_[1]->runs, before + 1) << "the one before may have begun since";
+  engine_.reset();
 }
 
 TEST_F(SchedulingTest, HalvesTheBatchLimitWhenTheDeviceFindsNoMemory) {

@@ -33,7 +33,7 @@ enum Command {
   kSticky = -5,      // fails as after an illegal memory access
   kNoMemory = -6,    // fails for want of memory
   kWriteInput = -7,  // writes to what it may only read
-  kPause = -8,       // answers after 300 ms
+  kMeet = -8,        // answers when as many runs of it are there as the second value says
   kBlame = -9,       // blames the request
   kUnlock = -10,     // asks for leave to write to its input; fails if it gets it
   kHoard = -11,      // takes memory that is long to give back, then waits

@@ -165,7 +165,7 @@ TEST(Supervisor, AllLevelsOfADeadWorkerHearOfItAndComeBack) {
 TEST(Supervisor, AnIdleWorkerThatHangsIsReplaced) {
   auto options = quick();
   options.ping_every = 10ms;
-  options.ping_limit = 300ms;
+  options.ping_limit = 1s;
   Supervisor supervisor(options, steady_clock());
   Level level;
   const auto loaded = supervisor.load(fake(), 1s, level.hooks()).value();
@@ -182,7 +182,9 @@ TEST(Supervisor, ARunThatHangsIsCutAndItsWorkerReplaced) {
   EXPECT_EQ(answer(*loaded.backend, 1), 2);  // the first of its shape might take a minute
   const auto hung = run(*loaded.backend, kSleep);
   ASSERT_FALSE(hung);
-  EXPECT_THAT(hung.error().message, HasSubstr("hung for 1000 ms and was killed"));
+  EXPECT_THAT(hung.error().message,
+              testing::ContainsRegex("hung for [1-9][0-9]{3} ms and was killed"))
+      << "1 s, or four times the first run";
   ASSERT_TRUE(level.wait_back(1));
   EXPECT_EQ(level.last().cause, Loss::Cause::kHung);
 }
@@ -519,7 +521,7 @@ TEST(Supervisor, AWorkerInWhichNothingIsLoadedEndsAndALaterLoadMeetsAFreshOne) {
 TEST(Supervisor, AWorkerThatDoesNotDieIsAbandonedUntilItDoes) {
   auto options = quick();
   options.ping_every = 10ms;
-  options.ping_limit = 100ms;
+  options.ping_limit = 1s;
   options.kill_limit = 10ms;
   std::atomic<bool> immortal = true;
   options.worker.kill = [&](int pidfd) {
@@ -545,7 +547,7 @@ TEST(Supervisor, AWorkerThatDoesNotDieIsAbandonedUntilItDoes) {
 TEST(Supervisor, AnAbandonedWorkerIsReapedWhileNothingIsLoaded) {
   auto options = quick();
   options.ping_every = 10ms;
-  options.ping_limit = 100ms;
+  options.ping_limit = 1s;
   options.kill_limit = 10ms;
   options.worker.kill = [](int) {};
   Supervisor supervisor(options, steady_clock());

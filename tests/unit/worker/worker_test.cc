@@ -89,16 +89,15 @@ TEST(Worker, AnOutputOutlivesItsWorker) {
 
 TEST(Worker, RunsOverlapAndPingsAreAnsweredMeanwhile) {
   Started started;
-  const TimePoint begun = steady_clock().now();
   std::vector<std::jthread> threads;
   std::atomic<int> good = 0;
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&] { good += started.run({kPause}).has_value(); });
-  }
+  const auto run = [&] { good += started.run({kMeet, 8}).has_value(); };
+  for (int i = 0; i < 7; ++i) threads.emplace_back(run);
   EXPECT_TRUE(started.worker->ping(kLong));
+  EXPECT_EQ(good, 0);
+  threads.emplace_back(run);
   threads.clear();
   EXPECT_EQ(good, 8);
-  EXPECT_LT(steady_clock().now() - begun, 8 * 300ms);
 }
 
 TEST(Worker, AnErrorOfTheSessionKeepsItsCode) {
@@ -247,16 +246,24 @@ TEST(Worker, HoldsNoDescriptorButItsOwn) {
   Started started;
   std::size_t others = 0;
   std::size_t sockets = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           "/proc/" + std::to_string(started.worker->pid()) + "/fd")) {
-    std::error_code ignored;
-    const auto target = std::filesystem::read_symlink(entry.path(), ignored).string();
-    const int fd = std::stoi(entry.path().filename());
-    sockets += target.starts_with("socket:");
-    others += fd > 3 && !target.starts_with("socket:");
-  }
-  EXPECT_EQ(sockets, 2U);  // control and one channel
-  EXPECT_EQ(others, 0U);
+  const auto look = [&] {
+    others = sockets = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(
+             "/proc/" + std::to_string(started.worker->pid()) + "/fd")) {
+      std::error_code ignored;
+      const auto target = std::filesystem::read_symlink(entry.path(), ignored).string();
+      const int fd = std::stoi(entry.path().filename());
+      sockets += target.starts_with("socket:");
+      others += fd > 3 && !target.starts_with("socket:");
+    }
+  };
+  // Control and one channel; what is just being closed has no target.
+  EXPECT_TRUE(within(kLong,
+                     [&] {
+                       look();
+                       return sockets == 2 && others == 0;
+                     }))
+      << sockets << " sockets and " << others << " others";
 }
 
 TEST(Worker, IsConfined) {

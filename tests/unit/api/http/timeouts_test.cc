@@ -32,7 +32,7 @@ TEST(Timeouts, DrippingAHeaderDoesNotBuyTime) {
 TEST(Timeouts, ASecondRequestsHeaderHasItsOwnTime) {
   EchoHandler handler;
   config::HttpConfig config = on_free_port();
-  config.header_timeout = 100ms;
+  config.header_timeout = 300ms;
   const TestServer test(handler, config);
   RawClient client = test.client();
   client.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b");
@@ -92,12 +92,12 @@ TEST(Timeouts, AnIdleConnectionIsClosedWithoutAWord) {
 TEST(Timeouts, AHandlerMayTakeItsTime) {
   HoldingHandler handler;
   config::HttpConfig config = on_free_port();
-  config.header_timeout = config.body_timeout = config.idle_timeout = 50ms;
+  config.header_timeout = config.body_timeout = config.idle_timeout = 300ms;
   const TestServer test(handler, config);
   RawClient client = test.client();
   client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx");
   const Reply reply = handler.take();
-  EXPECT_FALSE(client.readable(300ms));
+  EXPECT_FALSE(client.readable(700ms));
   reply(text_response("late"));
   EXPECT_EQ(client.read_answer()->body, "late");
 }
