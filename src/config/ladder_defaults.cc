@@ -26,7 +26,7 @@ VariantFiles find_variants(const std::filesystem::path& version_folder) {
     std::error_code error;
     return std::filesystem::is_regular_file(version_folder / name, error);
   };
-  return {has(kModel), has(kFp16), has(kInt8), has(kSmall)};
+  return {has(kModel), has(kFp16), has(kInt8), has(kSmall), version_folder};
 }
 
 std::vector<LevelConfig> default_levels(const VariantFiles& files,

@@ -55,11 +55,23 @@ void check_priorities(const ModelConfig& config, Reader& reader) {
 }
 
 std::string no_level(const VariantFiles& files) {
-  if (files.model || files.fp16 || files.int8 || files.small) {
+  if (files.any()) {
     return "no level: --providers leaves none for the files in the version's folder";
   }
   return "no level: the version's folder holds no model.onnx, model.fp16.onnx, model.int8.onnx or "
          "model.small.onnx";
+}
+
+/// A model's own file, empty where there is none. Opening a FIFO could wait for good.
+std::optional<Value> load_own(const std::filesystem::path& file, Faults& faults) {
+  std::error_code error;
+  if (std::filesystem::symlink_status(file, error).type() ==
+      std::filesystem::file_type::not_found) {
+    return Value{};
+  }
+  if (!std::filesystem::is_other(file, error)) return load_yaml(file, faults);
+  faults.push_back(file.string() + ": cannot be read: must be a regular file");
+  return std::nullopt;
 }
 
 /// One text of keys.
@@ -96,7 +108,11 @@ Loaded<ModelConfig> read_model(const std::vector<Layer>& layers,
   }
   limit_ladder(config, server, is_default);
   Reader whole(layers.back().name, faults);
-  if (is_default && config.levels.empty()) whole.fault("", no_level(files));
+  if (is_default && config.levels.empty()) {
+    faults.push_back(
+        (files.folder.empty() ? std::string(layers.back().name) : files.folder.string()) + ": " +
+        no_level(files));
+  }
   check_priorities(config, whole);
   config.wants_gpu = false;
   for (const LevelConfig& level : config.levels) config.wants_gpu |= is_gpu_level(level);
@@ -153,16 +169,13 @@ Loaded<ModelConfig> load_model_config(const std::filesystem::path& model_folder,
                                       const VariantFiles& files, const ServerConfig& server,
                                       const Base& base) {
   const std::filesystem::path file = model_folder / "gradus.yaml";
-  std::error_code error;
-  const auto kind = std::filesystem::symlink_status(file, error).type();
   const std::string name = file.string();
   Faults faults;
   std::vector<Layer> layers;
   if (!base.yaml.empty()) {
     layers.push_back({base.shown_name, parse_yaml(base.yaml, base.shown_name, faults)});
   }
-  layers.push_back(
-      {name, kind == std::filesystem::file_type::not_found ? Value{} : load_yaml(file, faults)});
+  layers.push_back({name, load_own(file, faults)});
   return read_model(layers, base.change, files, server, std::move(faults));
 }
 

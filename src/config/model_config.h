@@ -83,11 +83,13 @@ struct ModelConfig {
 
 /// What a model's version folder holds, as `default_levels` needs it.
 struct VariantFiles {
-  bool model = false;  // model.onnx
-  bool fp16 = false;   // model.fp16.onnx
-  bool int8 = false;   // model.int8.onnx
-  bool small = false;  // model.small.onnx
-  bool operator==(const VariantFiles&) const = default;
+  bool model = false;              // model.onnx
+  bool fp16 = false;               // model.fp16.onnx
+  bool int8 = false;               // model.int8.onnx
+  bool small = false;              // model.small.onnx
+  std::filesystem::path folder{};  // the version's; where none is known it is empty
+
+  bool any() const { return model || fp16 || int8 || small; }
 };
 
 /// Looks for the four names in a version's folder; a folder that cannot be read holds none.

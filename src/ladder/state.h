@@ -93,8 +93,8 @@ struct LevelState {
   std::uint64_t served =
       0;  // executions, not requests; all of them, whatever the policy made of it
   std::uint64_t failed = 0;
-  std::optional<TimePoint> last_answer;  // to who may have a better level's
-  TimePoint good_at{};  // last answer or good probe that counts; warming up is one
+  std::optional<TimePoint> last_answer;  // to who would have taken a better level's
+  TimePoint good_at{};                   // last answer or good probe that counts; warming up is one
 };
 
 /// An operator's wish: this level is the current one while it is ready.

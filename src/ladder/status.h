@@ -18,8 +18,8 @@ bool degraded(const State& state);
 
 /// Alerts may go out: every level is ready, has failed or is left out, or `start_grace` has passed.
 bool alerts_due(const State& state, TimePoint at);
-/// The last level answered within `urgent_within`, and is not the only one: minimum service. That to
-/// clients who want no better level is none.
+/// The last level answered within `urgent_within`, and is not the only one: minimum service. That
+/// to clients who want no better level is none.
 bool urgent(const State& state, TimePoint at);
 
 /// The level should be probed about every `probe_every`: something depends on how it does, and

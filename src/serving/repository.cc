@@ -28,9 +28,7 @@ std::optional<std::uint64_t> version_number(const std::string& name) {
   return number;
 }
 
-bool holds_variant(const fs::path& folder) {
-  return config::find_variants(folder) != config::VariantFiles{};
-}
+bool holds_variant(const fs::path& folder) { return config::find_variants(folder).any(); }
 
 bool holds_file(const fs::path& folder, const char* name) {
   std::error_code ignored;
@@ -124,6 +122,20 @@ std::vector<std::uint64_t> wanted(const config::VersionPolicy& policy,
     numbers.erase(numbers.begin(), numbers.end() - policy.latest);
   }
   return numbers;
+}
+
+// In faults, of what a client sent: it knows nothing of the folder that this lies in meanwhile.
+void name_in_place_of(const std::string& folder, ModelFolder& model) {
+  const std::string name = "model '" + model.name + "'";
+  const auto rename = [&](std::vector<std::string>& faults) {
+    for (std::string& fault : faults) {
+      for (std::size_t at = 0; (at = fault.find(folder, at)) != fault.npos; at += name.size()) {
+        fault.replace(at, folder.size(), name);
+      }
+    }
+  };
+  rename(model.faults);
+  for (ModelVersion& version : model.versions) rename(version.faults);
 }
 
 }  // namespace
@@ -276,6 +288,7 @@ Result<ModelFolder> Repository::read(const LoadModel& what) const {
     auto folder = TemporaryFolder::make(what.files);
     if (!folder) return tl::unexpected(folder.error());
     ModelFolder model = restamp(read(Place{what.name, (*folder)->path(), {}}, what.config));
+    name_in_place_of((*folder)->path().string(), model);
     model.keep = std::move(*folder);
     return model;
   }

@@ -177,7 +177,6 @@ std::vector<config::FlagValue> with_default_folder(const ServeOptions& options) 
   return flags;
 }
 
-// Makes the trace file, if there shall be one.
 Result<std::shared_ptr<api::Control>> control_of(const config::ServerConfig& server,
                                                  api::Permission permission) {
   auto control = std::make_shared<api::Control>();
@@ -185,7 +184,7 @@ Result<std::shared_ptr<api::Control>> control_of(const config::ServerConfig& ser
   if (server.allow_client_shm) {
     control->shared_memory = std::make_unique<api::SharedMemory>(room_for_regions());
   }
-  auto tracer = api::Tracer::open(server.trace);
+  auto tracer = api::Tracer::make(server.trace);
   if (!tracer) return tl::unexpected(std::move(tracer.error()));
   control->tracer = std::move(*tracer);
   return control;
@@ -231,7 +230,12 @@ int run(const config::ServerConfig& server, const std::shared_ptr<api::Control>&
   api::GrpcServer grpc(server.grpc, engine, clock, pool, kVersion, control);
   const std::uint16_t grpc_port = server.grpc.enabled ? start(grpc, "") : std::uint16_t{0};
   if (server.grpc.enabled) log::info("grpc on " + at("", server.grpc, grpc_port));
-  const std::uint16_t port = server.http.enabled ? start(http, "") : grpc_port;
+  const std::uint16_t port = server.http.enabled ? start(http, "http: ") : grpc_port;
+  // Not before: a running server of the same command line has the ports, and the file.
+  if (const auto traced = control->tracer->start(); !traced) {
+    log::error(traced.error().message);
+    std::_Exit(1);
+  }
   leaving = {};
   alerts.start(instance_name(port));
   log::info(server.http.enabled ? "listening on " + at("http://", server.http, port)
@@ -285,6 +289,11 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
     return 2;
   }
   if (options.check_config) return check_config(*server, *models, out, err);
+  if (const std::size_t fewest = fewest_files(usable_cpus()); limit_of_files() < fewest) {
+    err << "the limit of open files (ulimit -n) is " << limit_of_files() << ": must be at least "
+        << fewest << "\n";
+    return 1;
+  }
   const auto control = control_of(*server, std::move(*permission));
   if (!control) {
     err << control.error().message << "\n";

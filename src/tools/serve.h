@@ -19,8 +19,8 @@ struct ServeOptions {
   bool check_config = false;
 };
 
-/// Blocks until SIGTERM or SIGINT has been followed by a drain; a second signal ends the process at
-/// once with exit code 1. Call once, from the main thread, before other threads exist.
+/// Blocks until SIGTERM, SIGINT or SIGHUP has been followed by a drain; a second signal ends the
+/// process at once with exit code 1. Call once, from the main thread, before other threads exist.
 /// @param out what was asked for (--check-config); @param err faults of the configuration
 /// @return the exit code: 0 ok, 1 failed, 2 a faulty command line or configuration
 int serve(const ServeOptions& options, std::ostream& out, std::ostream& err);

@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as something to wait for.
+// SIGTERM, SIGINT and, unless it is ignored as under nohup, SIGHUP as something to wait for.
 #pragma once
 #include <chrono>
 
@@ -6,7 +6,7 @@ namespace gradus::tools {
 
 class TerminationSignals {
  public:
-  /// Blocks both signals for this thread and those it starts: construct before any thread starts.
+  /// Blocks these signals for this thread and those it starts: construct before any thread starts.
   TerminationSignals();
 
   /// Waits for the next of them.

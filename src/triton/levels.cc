@@ -159,6 +159,10 @@ void read_priorities(const inference::ModelDynamicBatching& batching, Changes& o
   }
   out.priority_levels = static_cast<std::uint32_t>(levels);
   out.default_priority = static_cast<std::uint32_t>(usual);
+  if (levels == 0 && !batching.priority_queue_policy().empty()) {
+    findings.refuse(path + "priority_queue_policy", "needs priority_levels beside it");
+    return;
+  }
   for (const std::uint64_t level : sorted_keys(batching.priority_queue_policy())) {
     if (level < 1 || level > levels) {
       findings.refuse(path + "priority_queue_policy", "key " + bad(level, 1, levels));
@@ -202,6 +206,9 @@ void read_batching(const inference::ModelConfig& message, const config::Declared
   }
   if (declared.max_batch_size == 0U) {
     out.joined = 1;
+    if (batching.preferred_batch_size_size() > 0) {
+      findings.refuse("dynamic_batching.preferred_batch_size", "needs a max_batch_size over 0");
+    }
     findings.ignore("dynamic_batching", "max_batch_size is 0, so requests are not joined");
     return;
   }

@@ -60,7 +60,8 @@ std::optional<std::string> how_it_ends(pid_t pid) {
 Result<std::unique_ptr<Process>> Process::spawn(const std::string& executable,
                                                 const std::vector<std::string>& arguments,
                                                 Socket child_end, Kill kill) {
-  std::vector<std::string> words{program_invocation_name};  // whoever looks at `ps` finds its parent
+  // By this process's name, so that whoever looks at `ps` knows whose it is.
+  std::vector<std::string> words{program_invocation_name};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.push_back(std::to_string(getpid()));
   std::vector<char*> argv;

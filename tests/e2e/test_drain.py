@@ -1,4 +1,4 @@
-"""SIGTERM: not ready at once, nobody loses an answer, exit 0; a second one ends it at once."""
+"""SIGTERM and its like: not ready at once, nobody loses an answer, exit 0; a second one ends it at once."""
 import signal
 import socket
 import threading
@@ -165,22 +165,36 @@ def test_a_second_signal_ends_it_at_once(server, second):
         server.process.send_signal(second)
         return not server.alive()
 
-    poll("the end", 2, again)
+    poll("the end", 5, again)
     assert server.wait_exit() == 1
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 5
     assert client.closed_by_peer(sock)
     sock.close()
 
 
-def test_sigint_drains_too(server):
-    server.process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("other", [signal.SIGINT, signal.SIGHUP])
+def test_other_signals_drain_too(server, other):
+    server.process.send_signal(other)
     assert server.wait_exit() == 0
+    assert "drained" in server.log
+
+
+def test_nohup_keeps_a_hangup_from_it(start):
+    server = start(TEST_MODELS, "--providers", "cpu", through=("nohup",))
+    server.process.send_signal(signal.SIGHUP)
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        assert server.client.get("/v2/health/ready").status == 200
 
 
 def test_the_port_is_refused_when_taken(server):
-    code, _, said = run_to_end("serve", "--model-repository", DEMO_MODELS, "--providers", "cpu",
-                               "--http-port", server.port, "--grpc-port", 0, "--metrics-port", 0)
-    assert code == 1
-    assert str(server.port) in said
+    for taken, port in (("http", server.port), ("metrics", server.metrics_port)):
+        ports = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0, f"--{taken}-port": port}
+        code, _, said = run_to_end("serve", "--model-repository", DEMO_MODELS, "--providers",
+                                   "cpu", *(word for pair in ports.items() for word in pair))
+        assert code == 1
+        assert f"error {taken}: 127.0.0.1:{port}: Address already in use" in said
+        with pytest.raises(OSError), socket.socket() as other:
+            other.bind(("127.0.0.1", port))
     with pytest.raises(OSError), socket.socket() as other:
         other.bind(("127.0.0.1", server.port))

@@ -11,7 +11,7 @@ import client
 import samples
 from conftest import KEEP_ALL
 from grpc_client import GrpcClient, pb, request, set_parameter
-from server import DEMO_MODELS, TEST_MODELS, Server, poll
+from server import DEMO_MODELS, TEST_MODELS, Server, poll, run_to_end
 
 IMAGES = samples.fashion_images()
 LABELS = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
@@ -195,6 +195,14 @@ def test_classes_take_the_place_of_values(server):
         response, _ = rpc.infer(message)
     assert list(response.outputs[0].shape) == [3, 10]
     assert client.unpack_bytes(response.raw_output_contents[0])[:2] == expected[0]
+
+
+def test_a_start_that_fails_leaves_the_traces_of_the_running_server(server):
+    before = server.traces.stat().st_mtime_ns
+    code, _, said = run_to_end("serve", "--model-repository", TEST_MODELS, "--http-port", server.port,
+                               "--grpc-port", 0, "--metrics-port", 0, "--trace-file", server.traces)
+    assert code == 1 and "Address already in use" in said
+    assert server.traces.stat().st_mtime_ns == before
 
 
 def test_traces_say_where_a_requests_time_went(server):

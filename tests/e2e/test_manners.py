@@ -27,3 +27,13 @@ def test_a_log_that_nobody_reads_does_not_end_the_server():
     os.close(reader)
     process.send_signal(signal.SIGTERM)  # logs what it does
     assert process.wait(timeout=60) == 0
+
+
+def test_too_few_open_files_are_refused_before_the_start():
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", str(BINARY), "serve", "--model-repository",
+         str(DEMO_MODELS)],
+        env=environment(None), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("the limit of open files (ulimit -n) is 16: must be at least ")
+    assert done.stderr.count("\n") == 1

@@ -34,14 +34,12 @@ Result<void> read_object(std::span<const std::byte> body, std::size_t readable_a
   JsonWalk walk(document, {json.data(), body.size()}, max_depth);
   ondemand::object root;
   if (const auto error = document.get_object().get(root)) {
-    if (error != simdjson::INCORRECT_TYPE) return walk.malformed(error);
-    return refuse(std::string(what) + " is no JSON object");
+    return walk.no_object(error, what);
   }
   if (auto done = read(walk, root); !done) return done;
   const char* more = nullptr;
   if (!document.current_location().get(more)) {
-    return refuse("malformed JSON: something follows " + std::string(what) + " at byte " +
-                  std::to_string(more - json.data()));
+    return walk.followed(what, static_cast<std::size_t>(more - json.data()));
   }
   return {};
 }

@@ -1,5 +1,6 @@
 #include "api/codec/json_walk.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gradus::api {
@@ -11,6 +12,28 @@ std::string cut(std::string_view text) {
   std::string shown(text.substr(0, kShownBytes));
   if (shown.size() < text.size()) shown += "...";
   return shown;
+}
+
+/// What follows the object that the text begins with; the text's size: nothing does, or the object
+/// has no end.
+std::size_t end_of_object(std::string_view text) {
+  bool in_string = false;
+  int open = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      ++open;
+    } else if ((c == '}' || c == ']') && --open == 0) {
+      return c == '}' ? std::min(text.find_first_not_of(" \t\r\n", i + 1), text.size())
+                      : text.size();
+    }
+  }
+  return text.size();
 }
 
 }  // namespace
@@ -40,6 +63,22 @@ tl::unexpected<Error> JsonWalk::malformed(simdjson::error_code code) const {
     text += " at byte " + std::to_string(at - text_.data());
   }
   return fail(Code::kInvalid, text + ": " + simdjson::error_message(code));
+}
+
+tl::unexpected<Error> JsonWalk::no_object(simdjson::error_code error, std::string_view what) const {
+  if (error == simdjson::INCORRECT_TYPE) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    return refuse(
+        std::string(what) + " must be a JSON object" +
+        (text_.starts_with(kByteOrderMark) ? ", without a byte order mark before it" : ""));
+  }
+  const std::size_t end = end_of_object(text_);
+  return end < text_.size() ? followed(what, end) : malformed(error);
+}
+
+tl::unexpected<Error> JsonWalk::followed(std::string_view what, std::size_t at) const {
+  return refuse("malformed JSON: " + quote_name(text_.substr(at)) + " follows " +
+                std::string(what) + " at byte " + std::to_string(at));
 }
 
 tl::unexpected<Error> JsonWalk::unexpected_value(ondemand::value value, std::string_view what,

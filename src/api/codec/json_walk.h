@@ -60,6 +60,13 @@ class JsonWalk {
   /// "malformed JSON at byte 12: …".
   tl::unexpected<Error> malformed(simdjson::error_code code) const;
 
+  /// Why a text, as `error` says, has no object for its root: "`what` must be a JSON object"; or
+  /// followed(), malformed().
+  tl::unexpected<Error> no_object(simdjson::error_code error, std::string_view what) const;
+
+  /// "malformed JSON: 'xx' follows the request at byte 12".
+  tl::unexpected<Error> followed(std::string_view what, std::size_t at) const;
+
   /// "`what` is 3.5; expected `wanted`": a value of the wrong type or range. Malformed when the
   /// value is no JSON at all.
   tl::unexpected<Error> unexpected_value(ondemand::value value, std::string_view what,

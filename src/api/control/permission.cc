@@ -38,12 +38,18 @@ Result<std::string> read_private(const std::string& path) {
   if (file < 0) return refused(std::strerror(errno));
   struct stat about {};
   ::fstat(file, &about);
+  const bool is_data = S_ISREG(about.st_mode) || S_ISFIFO(about.st_mode);  // <(…) is a pipe
   std::string text(kMostToken + 2, '\0');
-  const ssize_t size = S_ISREG(about.st_mode) ? ::read(file, text.data(), text.size()) : -1;
+  std::size_t size = 0;
+  ssize_t part = is_data ? 1 : -1;
+  while (part > 0 && size < text.size()) {
+    part = ::read(file, text.data() + size, text.size() - size);
+    if (part > 0) size += static_cast<std::size_t>(part);
+  }
   ::close(file);
-  if (size < 0) return refused("is no file that can be read");
+  if (part < 0) return refused("is no file that can be read");
   if ((about.st_mode & S_IRWXO) != 0) return refused("is open to every user; chmod 600 it");
-  text.resize(static_cast<std::size_t>(size));
+  text.resize(size);
   return text;
 }
 

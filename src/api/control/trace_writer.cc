@@ -63,7 +63,9 @@ TraceWriter::Array::~Array() {
 
 // An empty one in a new file; false: errno says why not.
 bool TraceWriter::begin(const std::string& path, bool replace, Array& array) {
-  const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
+  // O_NONBLOCK: of a FIFO, no wait for who reads it.
+  const int flags =
+      O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
   const int fd = ::open(path.c_str(), flags, 0640);
   if (fd < 0) return false;
   if (!put(fd, kBegin, 0) || !put(fd, kEnd, kBegin.size())) {
@@ -89,7 +91,8 @@ Result<void> TraceWriter::make(const std::string& path, bool replace) {
   File& file = files_[path];
   file.replace = replace;
   if (begin(path, replace, file.whole)) return {};
-  const std::string why = std::strerror(errno);
+  const bool is_stream = errno == ENXIO || errno == ESPIPE;  // a FIFO without and with a reader
+  const std::string why = is_stream ? "must be a regular file" : std::strerror(errno);
   files_.erase(path);
   return fail(Code::kInvalid, "trace_file '" + path + "' cannot be made: " + why);
 }

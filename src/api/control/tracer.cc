@@ -92,22 +92,37 @@ std::string Trace::entries() const {
   return text + "]}";
 }
 
-Result<std::unique_ptr<Tracer>> Tracer::open(const config::TraceConfig& config) {
-  auto tracer = std::make_unique<Tracer>();
-  tracer->start_ = config;
-  if (config.file.empty()) {
-    if (config.level == config::TraceLevel::kOff) return tracer;
+Result<std::unique_ptr<Tracer>> Tracer::make(const config::TraceConfig& config) {
+  if (config.file.empty() && config.level != config::TraceLevel::kOff) {
     return fail(Code::kInvalid,
                 "trace.level says that requests are traced, but there is no "
                 "trace.file to write them to");
   }
-  auto writer = TraceWriter::open(config.file);
-  if (!writer) return tl::unexpected(std::move(writer.error()));
-  tracer->writer_ = std::move(*writer);
-  tracer->start_.file = tracer->writer_->operators_file();
+  auto tracer = std::make_unique<Tracer>();
   const MutexLock lock(tracer->mutex_);
-  tracer->on_ = tracer->anything_on();
+  tracer->start_ = config;
   return tracer;
+}
+
+Result<void> Tracer::start() {
+  std::string file;
+  {
+    const MutexLock lock(mutex_);
+    file = start_.file;
+  }
+  if (file.empty()) return {};
+  auto writer = TraceWriter::open(std::move(file));
+  if (!writer) return tl::unexpected(std::move(writer.error()));
+  const MutexLock lock(mutex_);
+  writer_ = std::move(*writer);
+  start_.file = writer_->operators_file();
+  on_ = anything_on();
+  return {};
+}
+
+std::shared_ptr<TraceWriter> Tracer::writer() const {
+  const MutexLock lock(mutex_);
+  return writer_;
 }
 
 const Tracer::Scope& Tracer::scope_of(std::string_view model) const {
@@ -159,13 +174,14 @@ Result<void> Tracer::change(const std::string& model, const TraceValues& values)
   if (values.empty()) return {};
   OwnTraceSettings asked;
   if (auto good = api::change(values, asked); !good) return good;
-  if (!writer_) {
+  const std::shared_ptr<TraceWriter> writer = this->writer();
+  if (!writer) {
     return fail(Code::kInvalid,
                 "there is no file for traces; start the server with --trace-file FILE");
   }
   std::string path;
   if (asked.file) {
-    auto made = writer_->file_of_client(*asked.file);
+    auto made = writer->file_of_client(*asked.file);
     if (!made) return tl::unexpected(std::move(made.error()));
     path = std::move(*made);
   }
@@ -190,7 +206,7 @@ Result<void> Tracer::change(const std::string& model, const TraceValues& values)
 }
 
 void Tracer::flush(Duration limit) {
-  if (writer_) writer_->flush(limit);
+  if (const auto written = writer()) written->flush(limit);
 }
 
 }  // namespace gradus::api

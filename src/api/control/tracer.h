@@ -70,8 +70,13 @@ class Tracer {
 
   /// Off for good: there is no file.
   Tracer() = default;
-  /// @return kInvalid: the file cannot be made, or there is none where there should be traces
-  static Result<std::unique_ptr<Tracer>> open(const config::TraceConfig& config);
+  /// Off until start(); touches no file.
+  /// @return kInvalid: no file is named where there should be traces
+  static Result<std::unique_ptr<Tracer>> make(const config::TraceConfig& config);
+
+  /// Makes the file anew, if one is named; from then on requests are traced. Once; any thread.
+  /// @return kInvalid: it cannot be made
+  Result<void> start();
 
   /// Null: the request is not traced, which is so of all while nothing is switched on. Any thread.
   std::shared_ptr<Trace> sample(std::string_view model) {
@@ -102,10 +107,12 @@ class Tracer {
   TraceSettings effective(const Scope& scope) const REQUIRES(mutex_);
   bool anything_on() const REQUIRES(mutex_);
 
-  TraceSettings start_;
-  std::shared_ptr<TraceWriter> writer_;  // null: no file
+  std::shared_ptr<TraceWriter> writer() const;
+
   std::atomic<bool> on_{false};
   mutable Mutex mutex_;
+  TraceSettings start_ GUARDED_BY(mutex_);
+  std::shared_ptr<TraceWriter> writer_ GUARDED_BY(mutex_);  // null: no file
   Scope server_ GUARDED_BY(mutex_);
   std::map<std::string, Scope, std::less<>> models_ GUARDED_BY(mutex_);
   std::uint64_t last_id_ GUARDED_BY(mutex_) = 0;

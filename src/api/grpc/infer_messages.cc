@@ -39,15 +39,16 @@ tl::unexpected<Error> unexpected_value(std::string_view name, std::string_view w
 
 // An integer of either sign's type in [least, most].
 Result<std::uint64_t> integer(std::string_view name, const InferParameter& value,
-                              std::uint64_t least, std::uint64_t most) {
+                              std::uint64_t least, std::uint64_t most,
+                              std::string_view wanted = "an int64_param or uint64_param") {
   std::optional<std::uint64_t> number;
   if (value.parameter_choice_case() == InferParameter::kUint64Param) number = value.uint64_param();
   if (value.parameter_choice_case() == InferParameter::kInt64Param && value.int64_param() >= 0) {
     number = static_cast<std::uint64_t>(value.int64_param());
   }
   if (!number || *number < least || *number > most) {
-    return unexpected_value(name, "an int64_param or uint64_param in [" + std::to_string(least) +
-                                      ", " + std::to_string(most) + "]");
+    return unexpected_value(name, std::string(wanted) + " in [" + std::to_string(least) + ", " +
+                                      std::to_string(most) + "]");
   }
   return *number;
 }
@@ -55,15 +56,16 @@ Result<std::uint64_t> integer(std::string_view name, const InferParameter& value
 // As over HTTP: a number, or, since some clients' parameters are all text, its digits.
 Result<std::uint64_t> integer_or_digits(std::string_view name, const InferParameter& value,
                                         std::uint64_t least, std::uint64_t most) {
+  constexpr std::string_view kWanted = "an int64_param, a uint64_param or a string_param of digits";
   if (value.parameter_choice_case() != InferParameter::kStringParam) {
-    return integer(name, value, least, most);
+    return integer(name, value, least, most, kWanted);
   }
   InferParameter number;
   std::uint64_t read = 0;
   const std::string& text = value.string_param();
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
   if (error == std::errc() && end == text.data() + text.size()) number.set_uint64_param(read);
-  return integer(name, number, least, most);
+  return integer(name, number, least, most, kWanted);
 }
 
 Result<void> read_parameter(const std::string& name, const InferParameter& value,

@@ -90,8 +90,7 @@ Result<std::uint16_t> ServerCore::start() {
     tcp::resolver resolver(*loops_.front());
     const auto found =
         resolver.resolve(config.address, std::to_string(config.port), tcp::resolver::passive, ec);
-    if (ec || found.empty())
-      return fail(Code::kUnavailable, "http: " + where + ": unknown address");
+    if (ec || found.empty()) return fail(Code::kUnavailable, where + ": unknown address");
     endpoint = *found.begin();
   }
   auto& acceptor = listener_->acceptor;
@@ -102,7 +101,7 @@ Result<std::uint16_t> ServerCore::start() {
   if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
   if (!ec) acceptor.native_non_blocking(true, ec);
   if (!ec) endpoint = acceptor.local_endpoint(ec);
-  if (ec) return fail(Code::kUnavailable, "http: " + where + ": " + ec.message());
+  if (ec) return fail(Code::kUnavailable, where + ": " + ec.message());
 
   asio::post(*loops_.front(), [this] {
     listener_->open = true;

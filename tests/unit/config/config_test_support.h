@@ -14,7 +14,7 @@
 
 namespace gradus::config {
 
-inline constexpr VariantFiles kAllFiles{true, true, true, true};
+inline const VariantFiles kAllFiles{true, true, true, true};
 
 /// A file of its own, removed at the end.
 class ScratchFile {

@@ -1,6 +1,7 @@
 // Policies, round trips, and files on disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <set>
 
@@ -194,6 +195,18 @@ TEST(ModelFile, ThatCannotBeReadIsAFault) {
   std::filesystem::create_directory(path);
   EXPECT_THAT(load_model_config(file.folder(), kAllFiles, {}).error(),
               ElementsAre(path.string() + ": cannot be read: Is a directory"));
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(load_model_config(file.folder(), kAllFiles, {}).error(),
+              ElementsAre(path.string() + ": cannot be read: must be a regular file"))
+      << "a FIFO, whose reader would wait for good";
+}
+
+TEST(ModelFile, ThatIsMissingIsNotNamedForAVersionWithoutLevels) {
+  const ScratchFile file("", "other");
+  const std::filesystem::path version = file.folder() / "7";
+  EXPECT_THAT(load_model_config(file.folder(), find_variants(version), {}).error(),
+              ElementsAre(StartsWith(version.string() + ": no level: ")));
 }
 
 TEST(ModelFile, OfMoreThanAMebibyteIsRefused) {

@@ -11,6 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Model files hold the factor that their level multiplies by, or what is wrong with them.
 class ManageTest : public EngineTest {
@@ -205,6 +206,14 @@ TEST_F(ManageTest, WhatWouldBeAStepDownIsNotTaken) {
         "levels:\n  - {level: 2, name: only, file: model.int8.onnx, providers: cpu}\n");
   EXPECT_EQ(load_and_wait(), "loaded") << "its own ladder wants no more";
   EXPECT_EQ(answer(), "150 by version 1");
+}
+
+TEST_F(ManageTest, FaultsOfWhatAClientSentNameTheModelAndNoFolder) {
+  start();
+  EXPECT_THAT(load_and_wait({"m", "{}", {{"1/other.onnx", "5"}}}),
+              StartsWith("model 'm' cannot be loaded: model 'm'/1: no level: "));
+  EXPECT_THAT(load_and_wait({"m", "{}", {{"1/model.onnx", "5"}, {"gradus.yaml", "levels: 7"}}}),
+              StartsWith("model 'm' cannot be loaded: model 'm'/gradus.yaml: levels = 7"));
 }
 
 TEST_F(ManageTest, LoadsWaitForEachOther) {

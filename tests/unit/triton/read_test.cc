@@ -175,6 +175,22 @@ TEST(ReadConfig, NamesWhatIsWrongInTheJsonOfALoad) {
             "left out");
 }
 
+TEST(ReadConfig, SaysWhatABatchersFieldNeedsBesideIt) {
+  serving::ConfigSource source = source_of("minimal");
+  const auto fault = [&source](const std::string& fields, const std::string& batcher) {
+    source.config = "{" + fields + R"("dynamic_batching": {)" + batcher + "}}";
+    const auto config = read_config(source, {});
+    return config ? "" : config.error().front();
+  };
+  const std::string at = "config of model 'minimal': dynamic_batching.";
+  EXPECT_EQ(fault("", R"("priority_queue_policy": {"7": {"max_queue_size": 1}})"),
+            at + "priority_queue_policy: needs priority_levels beside it");
+  EXPECT_EQ(fault(R"("max_batch_size": 0, )", R"("preferred_batch_size": [4])"),
+            at + "preferred_batch_size: needs a max_batch_size over 0")
+      << "as Triton has it";
+  EXPECT_EQ(fault(R"("max_batch_size": 0, )", R"("preferred_batch_size": [])"), "");
+}
+
 TEST(ReadConfig, LetsCpuInstancesUseAllCpusTogether) {
   serving::ConfigSource source = source_of("minimal");
   source.config = R"({"instance_group": [{"kind": "KIND_CPU", "count": 1}]})";

@@ -100,7 +100,7 @@ TEST(ControlJson, ARegionHasKeyOffsetAndSize) {
   EXPECT_EQ(region->byte_size, 9u);
   const std::pair<const char*, const char*> table[] = {
       {"", "malformed JSON"},
-      {"[]", "the region is no JSON object"},
+      {"[]", "the region must be a JSON object"},
       {R"({"byte_size":9})", "'key' is missing"},
       {R"({"key":"/k"})", "'byte_size' is missing"},
       {R"({"key":"/k","byte_size":-1})", "'byte_size' is -1"},

@@ -76,8 +76,8 @@ TEST(RepositoryRequests, WhatIsWrongIsNamed) {
   };
   EXPECT_EQ(index(R"({"ready":1})"), "'ready' is 1; expected true or false");
   EXPECT_EQ(index(R"({"ready":true,"ready":true})"), "'ready' comes twice");
-  EXPECT_EQ(index("[]"), "the request is no JSON object");
-  EXPECT_EQ(index("{}{}"), "malformed JSON: something follows the request at byte 2");
+  EXPECT_EQ(index("[]"), "the request must be a JSON object");
+  EXPECT_EQ(index("{}{}"), "malformed JSON: '{}' follows the request at byte 2");
   EXPECT_THAT(index(R"({"ready":true)"), HasSubstr("malformed JSON"));
   EXPECT_THAT(index(R"({"x":tru})"), HasSubstr("malformed JSON"));
   EXPECT_EQ(load(R"({"parameters":[]})"), "'parameters' is an array; expected an object");

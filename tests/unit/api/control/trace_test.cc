@@ -1,6 +1,8 @@
 // Traces of requests: which are taken, what is written of them, and where.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -38,9 +40,10 @@ class TraceTest : public testing::Test {
 
   std::unique_ptr<Tracer> open(std::uint32_t rate = 1, std::int64_t count = -1,
                                TraceLevel level = TraceLevel::kTimestamps) {
-    auto tracer = Tracer::open({file_.string(), level, rate, count, 0});
-    EXPECT_TRUE(tracer) << tracer.error().message;
-    return std::move(*tracer);
+    auto tracer = Tracer::make({file_.string(), level, rate, count, 0}).value();
+    const auto started = tracer->start();
+    EXPECT_TRUE(started) << started.error().message;
+    return tracer;
   }
   // How many of so many requests are traced.
   static int taken(Tracer& tracer, int requests, std::string_view model = "m") {
@@ -169,8 +172,31 @@ TEST_F(TraceTest, WhatCannotBeSetIsNamedAndChangesNothing) {
   EXPECT_EQ(shown(*tracer, "trace_rate"), "1");
   Tracer none;
   EXPECT_THAT(fault(none, set("trace_level", "TIMESTAMPS")), HasSubstr("--trace-file"));
-  EXPECT_FALSE(Tracer::open({.level = TraceLevel::kTimestamps}));
-  EXPECT_FALSE(Tracer::open({.file = (folder_ / "none" / "t.json").string()}));
+  EXPECT_FALSE(Tracer::make({.level = TraceLevel::kTimestamps}));
+  EXPECT_FALSE(Tracer::make({.file = (folder_ / "none" / "t.json").string()}).value()->start());
+}
+
+TEST_F(TraceTest, BeforeItsStartItTracesNothingAndLeavesAnOlderFileAlone) {
+  std::ofstream(file_) << "of another server";
+  const auto tracer = Tracer::make({file_.string(), TraceLevel::kTimestamps, 1, -1, 0}).value();
+  EXPECT_EQ(taken(*tracer, 3), 0);
+  EXPECT_EQ(content(file_), "of another server");
+  ASSERT_TRUE(tracer->start());
+  EXPECT_EQ(taken(*tracer, 3), 3);
+}
+
+TEST_F(TraceTest, AFifoIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  const auto fault = [&] {
+    const auto started = Tracer::make({.file = file_.string()}).value()->start();
+    return started ? "" : started.error().message;
+  };
+  const std::string refused =
+      "trace_file '" + file_.string() + "' cannot be made: must be a regular file";
+  EXPECT_EQ(fault(), refused);
+  const int reader = ::open(file_.c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_EQ(fault(), refused) << "with a reader";
+  ::close(reader);
 }
 
 TEST_F(TraceTest, ClientsFilesLieBesideTheOperatorsAndWereNotThereBefore) {

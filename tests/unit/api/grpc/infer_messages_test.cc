@@ -236,6 +236,10 @@ TEST(DecodeMessage, ParametersMeanWhatTheyMeanOverHttp) {
   message.clear_parameters();
   (*message.mutable_parameters())["timeout"].set_int64_param(-1);
   EXPECT_THAT(error_of(message), HasSubstr("[0, 31536000000000]"));
+  (*message.mutable_parameters())["timeout"].set_string_param("abc");
+  EXPECT_THAT(error_of(message),
+              HasSubstr("'timeout' must be an int64_param, a uint64_param or a string_param of "
+                        "digits in [0, 31536000000000]"));
   for (const bool as_text : {false, true}) {
     auto& none = (*message.mutable_parameters())["timeout"];
     as_text ? none.set_string_param("0") : none.set_int64_param(0);

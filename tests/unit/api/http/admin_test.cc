@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "api/codec/ladder_command.h"
 #include "fake_engine.h"
@@ -108,6 +109,16 @@ TEST_F(AdminTest, RefusesATokenFileThatKeepsNoSecret) {
   EXPECT_THAT(missing.error().message, HasSubstr("No such file"));
 }
 
+TEST_F(AdminTest, TakesTheTokenFromAPipeInParts) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  std::jthread writer([this] {
+    std::ofstream pipe(file_);
+    pipe << "s3" << std::flush << "cret\n";
+  });
+  const config::AdminConfig config{file_, false};
+  EXPECT_EQ(told(config, pin().with("authorization", "Bearer s3cret"), "10.0.0.7").status, 200);
+}
+
 TEST(LadderCommand, SaysWhatItSays) {
   const auto pin = decoded(R"({"reason":"new driver","for":"15m","pin":2})");
   ASSERT_TRUE(pin) << pin.error().message;
@@ -129,7 +140,7 @@ TEST(LadderCommand, ABadOneIsToldTheGoodForms) {
       {"{\"pin\":", "malformed JSON"},
       {R"({"pin":1} x)", "malformed JSON"},
       {R"({"pin":1}{"pin":2})", "malformed JSON"},
-      {"[]", "no JSON object"},
+      {"[]", "must be a JSON object"},
       {"{}", "none of 'pin', 'unpin'"},
       {R"({"for":"1m"})", "none of 'pin', 'unpin'"},
       {R"({"pin":2,"unpin":true})", "'pin' and 'unpin' at once"},

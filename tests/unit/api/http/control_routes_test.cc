@@ -204,7 +204,8 @@ TEST_F(ControlRoutesTest, TheLogIsSet) {
 
 TEST_F(ControlRoutesTest, ATracedRequestIsWrittenWithItsTimes) {
   const std::filesystem::path file = trace_file();
-  control_->tracer = Tracer::open({.file = file.string()}).value();
+  control_->tracer = Tracer::make({.file = file.string()}).value();
+  ASSERT_TRUE(control_->tracer->start());
   ASSERT_EQ(post("/v2/models/m/trace/setting",
                  R"({"trace_level":["TIMESTAMPS"],"trace_rate":"1","trace_count":"1"})")
                 .status,
@@ -228,8 +229,9 @@ TEST_F(ControlRoutesTest, ATracedRequestIsWrittenWithItsTimes) {
 TEST_F(ControlRoutesTest, ARefusedRequestIsTracedWithItsErrorAndWhatItsClientSaid) {
   const std::filesystem::path file = trace_file();
   control_->tracer =
-      Tracer::open({.file = file.string(), .level = config::TraceLevel::kTimestamps, .rate = 1})
+      Tracer::make({.file = file.string(), .level = config::TraceLevel::kTimestamps, .rate = 1})
           .value();
+  ASSERT_TRUE(control_->tracer->start());
   const std::string no_data = R"({"id":"7","inputs":[{"name":"x","shape":[1]}]})";
   const std::string classes =
       R"({"id":"8","inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],)"
