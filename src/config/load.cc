@@ -69,7 +69,9 @@ std::optional<Value> load_own(const std::filesystem::path& file, Faults& faults)
       std::filesystem::file_type::not_found) {
     return Value{};
   }
-  if (!std::filesystem::is_other(file, error)) return load_yaml(file, faults);
+  const bool waits =
+      std::filesystem::is_fifo(file, error) || std::filesystem::is_socket(file, error);
+  if (!waits) return load_yaml(file, faults);
   faults.push_back(file.string() + ": cannot be read: must be a regular file");
   return std::nullopt;
 }

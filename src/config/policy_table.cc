@@ -75,8 +75,9 @@ const Fields<PolicyConfig>& policy_fields() {
 
       milliseconds("start_grace_ms", &P::start_grace, 0, kDay,
                    "no alert while levels are still loading, up to so long"),
-      milliseconds("urgent_within_ms", &P::urgent_within, 1, kDay,
-                   "the last level answered within so long: urgent alert"),
+      milliseconds(
+          "urgent_within_ms", &P::urgent_within, 1, kDay,
+          "the last level answered within so long who would have taken a better one: urgent alert"),
       milliseconds("probe_every_ms", &P::probe_every, 1, kDay,
                    "time between probes of a level; at most `hold_ms`"),
   };

@@ -223,7 +223,7 @@ const Fields<S>& server_fields() {
               "clients may register shared memory of this machine, by name, and have tensors read "
               "from and written to it"),
       milliseconds("exit_timeout_ms", &S::exit_timeout, 0, kHour,
-                   "grace time of a drain after SIGTERM"),
+                   "grace time of a drain after a signal to end"),
       {"provider_libraries", "a map of provider names to absolute paths",
        "plugin providers; their names are known wherever a provider is named",
        [](const Value& value, Reader& reader, S& out) {

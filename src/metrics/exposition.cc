@@ -200,7 +200,8 @@ struct Ladder {
       all.gauge("gradus_ladder_saturated",
                 "1: the current level cannot carry the load, and no lower one would do better.");
   Family& urgent =
-      all.gauge("gradus_ladder_urgent", "1: requests are being answered by the last level.");
+      all.gauge("gradus_ladder_urgent",
+                "1: requests that would take a better level are being answered by the last.");
   Family& state = all.gauge("gradus_ladder_level_state", "1 for the state that the level is in.");
   Family& breaker = all.gauge("gradus_ladder_breaker_state",
                               "1 for the state that the level's circuit breaker is in.");

@@ -18,6 +18,13 @@ std::string refusal_text(LevelQueue::Pushed pushed, const Attempt& attempt) {
          " wait as may: " + std::to_string(attempt.most_of_priority);
 }
 
+// Of a level that would join requests: the first dimension is the samples'.
+bool is_batch(const BoundRequest& request) {
+  return std::ranges::any_of(request.inputs, [](const TensorView& input) {
+    return !input.shape.empty() && input.shape[0] > 1;
+  });
+}
+
 }  // namespace
 
 Ticket InFlight::start(std::shared_ptr<Model> model, Request request, Done done, const Clock& clock,
@@ -173,6 +180,12 @@ bool InFlight::try_levels(Attempt& attempt, Admission admission) {
 bool InFlight::bind(Attempt& attempt, LevelSlot& slot, std::size_t place) {
   const LevelRuntime& level = *slot.runtime();
   auto bound = bind_request(request_, level.signature(), model_->config.declared);
+  if (bound && level.single_only && is_batch(*bound)) {
+    const MutexLock lock(mutex_);
+    tried_levels_ |= static_cast<std::uint8_t>(1U << place);
+    note(&slot, "it takes one sample at a time, for a batch ended its worker");
+    return false;
+  }
   if (!bound) {
     const MutexLock lock(mutex_);
     tried_levels_ |= static_cast<std::uint8_t>(1U << place);

@@ -15,9 +15,11 @@ namespace {
 
 constexpr double kTolerance = 1e-2;  // of the largest value of the tensor
 
-// Why not to join: an error, unless it ended the worker.
-Result<std::string> why_not(const Error& error) {
-  if (error.code == Code::kWorkerLost) return tl::unexpected(error);
+using WhyNot = tl::expected<std::string, LostRun>;
+
+// Why not to join: an error of a run of so many samples, unless it ended the worker.
+WhyNot why_not(const Error& error, std::int64_t samples) {
+  if (error.code == Code::kWorkerLost) return tl::unexpected(LostRun{error, samples});
   return error.message;
 }
 
@@ -83,15 +85,15 @@ bool same_values(const Tensor& a, const Tensor& b) {
 }
 
 // "" if both get in one run what they got by themselves.
-Result<std::string> why_joining_fails(const LevelRuntime& level, const batch::Padding& padding,
-                                      const Trial& one, const Trial& other) {
+WhyNot why_joining_fails(const LevelRuntime& level, const batch::Padding& padding, const Trial& one,
+                         const Trial& other) {
   const auto part = [&](const Trial& trial) {
     return Part{trial.views,
                 {static_cast<std::uint32_t>(trial.batch), padding.any() ? trial.length : 0}};
   };
   const Part parts[] = {part(one), part(other)};
   const auto together = run_joined(level, padding, parts, level.all_outputs());
-  if (!together) return why_not(together.error());
+  if (!together) return why_not(together.error(), one.batch + other.batch);
   for (std::size_t i = 0; i < one.outputs.size(); ++i) {
     if (same_values(one.outputs[i], (*together)[0][i]) &&
         same_values(other.outputs[i], (*together)[1][i])) {
@@ -119,8 +121,9 @@ Result<Trial> learn_lengths(const LevelRuntime& level, const batch::Model& model
 
 }  // namespace
 
-Result<Joining> learn_joining(const LevelRuntime& level, const std::map<std::string, double>& pad,
-                              std::int64_t size) {
+tl::expected<Joining, LostRun> learn_joining(const LevelRuntime& level,
+                                             const std::map<std::string, double>& pad,
+                                             std::int64_t size) {
   const auto alone = [](const std::string& why) {
     return Joining{std::nullopt, "requests are not joined: " + why};
   };
@@ -130,10 +133,10 @@ Result<Joining> learn_joining(const LevelRuntime& level, const std::map<std::str
   if (!planned) return alone("pad: " + planned.error().message);
 
   const auto one = try_out(level, 1, size);
-  if (!one) return why_not(one.error()).map(alone);
+  if (!one) return why_not(one.error(), 1).map(alone);
   const auto two = try_out(level, 2, size);
   if (!two) {
-    return why_not(two.error()).map([&](const auto& text) {
+    return why_not(two.error(), 2).map([&](const auto& text) {
       return alone("a batch of 2 fails: " + text);
     });
   }
@@ -146,7 +149,7 @@ Result<Joining> learn_joining(const LevelRuntime& level, const std::map<std::str
   if (planned->any()) {
     const auto other = learn_lengths(level, model, *one, *planned);
     const auto unequal =
-        other ? why_joining_fails(level, *planned, *two, *other) : why_not(other.error());
+        other ? why_joining_fails(level, *planned, *two, *other) : why_not(other.error(), 1);
     if (!unequal) return tl::unexpected(unequal.error());
     if (unequal->empty()) return Joining{std::move(*planned), ""};
     note = "requests of unequal lengths are not joined: " + *unequal;

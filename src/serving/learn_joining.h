@@ -18,11 +18,17 @@ struct Joining {
   std::string note;                       // what is not possible, and why; "": nothing is amiss
 };
 
+/// A run that ended the level's worker.
+struct LostRun {
+  Error error;
+  std::int64_t samples;
+};
+
 /// Runs the level up to five times, at batches and lengths of its own choice. Blocks.
 /// @param pad input name to value, as configured; empty: the well-known names, with 0
 /// @param size of variable dimensions that the level runs with (runtime::sample_inputs)
-/// @return kWorkerLost: a run ended the level's worker
-Result<Joining> learn_joining(const LevelRuntime& level, const std::map<std::string, double>& pad,
-                              std::int64_t size);
+tl::expected<Joining, LostRun> learn_joining(const LevelRuntime& level,
+                                             const std::map<std::string, double>& pad,
+                                             std::int64_t size);
 
 }  // namespace gradus::serving

@@ -53,6 +53,7 @@ Result<std::unique_ptr<LevelRuntime>> load_runtime(const std::shared_ptr<Model>&
   runtime->backend = std::move(loaded->backend);
   runtime->max_batch_size = std::min(slot.config.max_batch_size, slot.largest_batch);
   runtime->alone = alone;
+  runtime->single_only = slot.largest_batch == 1;
   runtime->on_gpu = config::is_gpu_provider(loaded->provider_used);
   runtime->provider_used = std::move(loaded->provider_used);
   runtime->node_share = loaded->node_share;
@@ -95,7 +96,7 @@ void tell(const Model& model, const LevelSlot& slot, const std::string& note) {
             slot.config.name + "': " + note);
 }
 
-// Of a trial that failed. Where the level has a worker of its own, nothing but the batch ended it.
+// Of a run of a batch that failed. Where the level has a worker of its own, nothing else ended it.
 void limit_batches(LevelSlot& slot, const LevelRuntime& level, const Error& error,
                    std::uint32_t most) {
   if (level.alone && error.code == Code::kWorkerLost) slot.largest_batch = most;
@@ -107,8 +108,9 @@ Result<void> join_requests(const Model& model, LevelSlot& slot, LevelRuntime& le
   if (slot.largest_batch == 1 || (level.on_gpu && slot.config.max_batch_size == 1)) return {};
   auto joining = learn_joining(level, model.config.pad, model.sample_size);
   if (!joining) {
-    limit_batches(slot, level, joining.error(), 1);
-    return tl::unexpected(joining.error());
+    const LostRun& lost = joining.error();
+    if (lost.samples > 1) limit_batches(slot, level, lost.error, 1);
+    return tl::unexpected(lost.error);
   }
   level.padding = std::move(joining->padding);
   if (slot.config.max_batch_size > 1 && !joining->note.empty()) tell(model, slot, joining->note);
@@ -140,7 +142,7 @@ struct WarmRun {
   }
 };
 
-// A size that fails is not used; but one that ends the worker is the level's fault.
+// A size that fails is not used; but one that ends the worker ends this try.
 Result<void> unless_lost(const Error& error) {
   if (error.code == Code::kWorkerLost) return tl::unexpected(error);
   return {};
@@ -201,7 +203,7 @@ Result<void> open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, cons
                      .max_delay = config.max_queue_delay,
                      .preferred_sizes = config.preferred_batch_sizes,
                      .max_padding_waste = config.max_padding_waste};
-  if (!level.padding) rules.preferred_sizes.clear();
+  std::erase_if(rules.preferred_sizes, [&](auto size) { return size > rules.max_size; });
   batch::QueueLimits limits = with.limits;
   if (model.config.max_queue_size > 0) limits.entries = model.config.max_queue_size;
   auto lane = with.lanes.lane_for(model.name, config, level.on_gpu);
@@ -226,8 +228,8 @@ Result<void> open_queue(Model& model, LevelSlot& slot, LevelRuntime& level, cons
   if (auto warm = warm_queue(model, slot, level, with.clock); !warm) return warm;
   if (slot.largest_batch < config.max_batch_size) {
     tell(model, slot,
-         "runs at most " + std::to_string(slot.largest_batch) +
-             " samples at once: a larger batch ended its worker");
+         "takes at most " + std::to_string(slot.largest_batch) +
+             " samples at a time: a larger batch ended its worker");
   }
   if (level.padding && level.max_batch_size > 1 && queue.load().batch_size == 1) {
     tell(model, slot,

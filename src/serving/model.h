@@ -31,6 +31,7 @@ struct LevelRuntime {
   std::optional<batch::Padding> padding;  // requests may be joined; nothing: each runs alone
   std::uint32_t max_batch_size = 1;       // as configured, or LevelSlot::largest_batch
   bool alone = false;                     // in a worker of its own (workers.h)
+  bool single_only = false;               // its worker does not survive any batch
   bool on_gpu = false;
   std::string provider_used;
   double node_share = 0;  // of the graph's nodes on provider_used, 0..1

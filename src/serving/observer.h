@@ -13,7 +13,7 @@ struct Event {
   enum class Kind {
     kTransition,  // a ladder's current level changed
     kUnserved,    // no level of the model can answer
-    kUrgent,      // requests are being answered by the last level
+    kUrgent,      // the last level answers who would take a better one
     kDegraded,    // the current level is worse than the best one that is wanted; its end: recovered
     kSaturated,   // the current level is slow or overloaded, and no lower one would be better
     kLevelLost,   // a level was lost, or could not be loaded

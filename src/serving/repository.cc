@@ -126,11 +126,12 @@ std::vector<std::uint64_t> wanted(const config::VersionPolicy& policy,
 
 // In faults, of what a client sent: it knows nothing of the folder that this lies in meanwhile.
 void name_in_place_of(const std::string& folder, ModelFolder& model) {
-  const std::string name = "model '" + model.name + "'";
+  const std::string before = folder + "/";
+  const std::string name = "model '" + model.name + "': ";
   const auto rename = [&](std::vector<std::string>& faults) {
     for (std::string& fault : faults) {
-      for (std::size_t at = 0; (at = fault.find(folder, at)) != fault.npos; at += name.size()) {
-        fault.replace(at, folder.size(), name);
+      for (std::size_t at = 0; (at = fault.find(before, at)) != fault.npos; at += name.size()) {
+        fault.replace(at, before.size(), name);
       }
     }
   };

@@ -32,21 +32,29 @@ class Leaving:
     def __init__(self):
         self._servers = []
 
-    def add(self, servers):
+    def add(self, test, servers):
         for server in servers:
             if server.process.returncode is None:
                 server.terminate()
-                self._servers.append(server)
-        while self._servers and (len(self._servers) > self.MOST or not self._servers[0].alive()):
-            self._servers.pop(0).must_end_well()
+                self._servers.append((test, server))
+        faults = ""
+        while self._servers and (len(self._servers) > self.MOST or not self._servers[0][1].alive()):
+            faults += self._fault_of_first()
+        assert not faults, faults
 
     def end(self):
+        faults = ""
+        while self._servers:
+            faults += self._fault_of_first()
+        assert not faults, faults
+
+    def _fault_of_first(self):
+        test, server = self._servers.pop(0)
         try:
-            for server in self._servers:
-                server.must_end_well()
-        finally:
-            for server in self._servers:
-                server.kill()
+            server.must_end_well()
+        except AssertionError as error:
+            return f"of {test}: {error}\n"
+        return ""
 
 
 @pytest.fixture(scope="session")
@@ -68,10 +76,10 @@ class Starter:
 
 
 @pytest.fixture
-def start(leaving):
+def start(request, leaving):
     starter = Starter()
     yield starter
-    leaving.add(starter.servers)
+    leaving.add(request.node.nodeid, starter.servers)
 
 
 def link_models(root, models):

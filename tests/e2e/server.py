@@ -59,6 +59,8 @@ def run_to_end(*arguments, env=None, limit_s=60):
 
 
 def die_with_parent():
+    """And a hangup counts, whoever runs the tests."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 

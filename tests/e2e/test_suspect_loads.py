@@ -134,7 +134,9 @@ def test_a_batch_that_kills_the_worker_leaves_smaller_ones(server, faults, deadl
     images = samples.fashion_images()[:8]
     answer = server.client.infer("a", {"image": images}, binary_output=True)
     assert list(answer.outputs["logits"].argmax(axis=1)) == list(samples.fashion_labels()[:8])
-    # Eight at once are run in parts only where the trial runs have shown that parts do.
+    # Eight at once are run in parts only where the trial runs have shown that parts do; else they
+    # go to a level that takes them, and end no worker.
     assert answer.parameters["level"] == (0 if largest > 1 else 1)
     wait_level_0(server, "b")
     assert workers(server)[SHARED]["pid"] == before[SHARED]["pid"]
+    assert workers(server)[OWN]["pid"] == before[OWN]["pid"]

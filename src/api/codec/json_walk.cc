@@ -14,11 +14,11 @@ std::string cut(std::string_view text) {
   return shown;
 }
 
-/// What follows the object that the text begins with; the text's size: nothing does, or the object
-/// has no end.
+/// Where that begins which follows the object that the text begins with; the text's size: nothing
+/// does, or the object has no end.
 std::size_t end_of_object(std::string_view text) {
   bool in_string = false;
-  int open = 0;
+  std::size_t open = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
@@ -28,7 +28,7 @@ std::size_t end_of_object(std::string_view text) {
       in_string = true;
     } else if (c == '{' || c == '[') {
       ++open;
-    } else if ((c == '}' || c == ']') && --open == 0) {
+    } else if ((c == '}' || c == ']') && open-- <= 1) {
       return c == '}' ? std::min(text.find_first_not_of(" \t\r\n", i + 1), text.size())
                       : text.size();
     }

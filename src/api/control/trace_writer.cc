@@ -1,6 +1,7 @@
 #include "api/control/trace_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +44,22 @@ bool is_plain_name(std::string_view name) {
          std::ranges::all_of(name, plain);
 }
 
+tl::unexpected<Error> cannot_make(const std::string& path, const std::string& why) {
+  return fail(Code::kInvalid, "trace_file '" + path + "' cannot be made: " + why);
+}
+
 }  // namespace
+
+Result<void> TraceWriter::check(const std::string& path) {
+  // O_NONBLOCK: of a FIFO, no wait for who reads it; ENXIO: nobody does.
+  const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const int fd = ::open(path.c_str(), flags, 0640);
+  if (fd < 0 && errno != ENXIO) return cannot_make(path, std::strerror(errno));
+  struct stat about {};
+  const bool regular = fd >= 0 && ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+  if (fd >= 0) ::close(fd);
+  return regular ? Result<void>{} : cannot_make(path, "must be a regular file");
+}
 
 Result<std::unique_ptr<TraceWriter>> TraceWriter::open(std::string path) {
   std::error_code error;
@@ -63,9 +79,7 @@ TraceWriter::Array::~Array() {
 
 // An empty one in a new file; false: errno says why not.
 bool TraceWriter::begin(const std::string& path, bool replace, Array& array) {
-  // O_NONBLOCK: of a FIFO, no wait for who reads it.
-  const int flags =
-      O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
+  const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
   const int fd = ::open(path.c_str(), flags, 0640);
   if (fd < 0) return false;
   if (!put(fd, kBegin, 0) || !put(fd, kEnd, kBegin.size())) {
@@ -91,10 +105,9 @@ Result<void> TraceWriter::make(const std::string& path, bool replace) {
   File& file = files_[path];
   file.replace = replace;
   if (begin(path, replace, file.whole)) return {};
-  const bool is_stream = errno == ENXIO || errno == ESPIPE;  // a FIFO without and with a reader
-  const std::string why = is_stream ? "must be a regular file" : std::strerror(errno);
+  const std::string why = std::strerror(errno);
   files_.erase(path);
-  return fail(Code::kInvalid, "trace_file '" + path + "' cannot be made: " + why);
+  return cannot_make(path, why);
 }
 
 Result<std::string> TraceWriter::file_of_client(std::string_view name) {

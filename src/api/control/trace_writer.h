@@ -23,6 +23,10 @@ class TraceWriter {
   static constexpr std::size_t kMostWaiting = 1024;  // traces; more are dropped
   static constexpr std::size_t kMostFiles = 32;      // named by clients
 
+  /// That open() could make it; one that is there stays as it is, an empty one may be there now.
+  /// @return kInvalid: it could not
+  static Result<void> check(const std::string& path);
+
   /// Makes the operator's file anew, also where an older one lies.
   /// @return kInvalid: it cannot be made
   static Result<std::unique_ptr<TraceWriter>> open(std::string path);

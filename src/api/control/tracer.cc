@@ -98,6 +98,11 @@ Result<std::unique_ptr<Tracer>> Tracer::make(const config::TraceConfig& config) 
                 "trace.level says that requests are traced, but there is no "
                 "trace.file to write them to");
   }
+  if (!config.file.empty()) {
+    if (auto usable = TraceWriter::check(config.file); !usable) {
+      return tl::unexpected(std::move(usable.error()));
+    }
+  }
   auto tracer = std::make_unique<Tracer>();
   const MutexLock lock(tracer->mutex_);
   tracer->start_ = config;

@@ -70,8 +70,8 @@ class Tracer {
 
   /// Off for good: there is no file.
   Tracer() = default;
-  /// Off until start(); touches no file.
-  /// @return kInvalid: no file is named where there should be traces
+  /// Off until start(); leaves a file that is there as it is.
+  /// @return kInvalid: the file cannot be made, or none is named where there should be traces
   static Result<std::unique_ptr<Tracer>> make(const config::TraceConfig& config);
 
   /// Makes the file anew, if one is named; from then on requests are traced. Once; any thread.

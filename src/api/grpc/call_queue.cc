@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "api/grpc/compressed.h"
+#include "api/grpc/status.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "serving/run_lane.h"
@@ -108,7 +109,7 @@ class CallQueue::Running::OneCall final : public Call,
   }
   void on_accepted(bool ok);
   void on_read(bool ok);
-  void tell_of_message(bool there_is_one);
+  void tell_of_message(bool there_is_one, bool compressed);
   bool inflate();
   void on_written(bool ok);
   void on_finished(bool ok) { end_sending(ok); }
@@ -134,6 +135,7 @@ class CallQueue::Running::OneCall final : public Call,
   Mutex mutex_;
   bool ended_ GUARDED_BY(mutex_) = false;
   bool cancelled_ GUARDED_BY(mutex_) = false;
+  grpc::Status unreadable_ GUARDED_BY(mutex_);  // why a message was; else OK
   std::function<void()> when_cancelled_ GUARDED_BY(mutex_);
 };
 
@@ -153,28 +155,32 @@ void CallQueue::Running::OneCall::read(std::function<void(grpc::ByteBuffer*)> do
 
 void CallQueue::Running::OneCall::on_read(bool ok) {
   const bool compressed = ok && is_compressed(incoming_);
-  if (!ok || (incoming_.Length() <= kLarge && !compressed)) return tell_of_message(ok);
+  if (!ok || (incoming_.Length() <= kLarge && !compressed)) return tell_of_message(ok, false);
   const bool taken = queue_.aside_.try_push([self = shared_from_this(), compressed] {
     try {
-      self->tell_of_message(!compressed || self->inflate());
+      self->tell_of_message(true, compressed);
     } catch (const std::exception& error) {
       self->drop(error);
     }
   });
-  if (!taken) tell_of_message(!compressed || inflate());
+  if (!taken) tell_of_message(true, compressed);
 }
 
-void CallQueue::Running::OneCall::tell_of_message(bool there_is_one) {
-  std::exchange(when_read_, nullptr)(there_is_one ? &incoming_ : nullptr);
+// What is told may keep this call: it is let go in any case.
+void CallQueue::Running::OneCall::tell_of_message(bool there_is_one, bool compressed) {
+  const auto done = std::exchange(when_read_, nullptr);
+  done(there_is_one && (!compressed || inflate()) ? &incoming_ : nullptr);
 }
 
-// False: the call has ended.
+// False: to its reader it is the end of the messages, and the call will end with the reason.
 bool CallQueue::Running::OneCall::inflate() {
   const auto inflated = inflate_message(incoming_, queue_.most_);
   if (inflated) return true;
-  const bool too_large = inflated.error().code == Code::kOverloaded;
-  finish({too_large ? grpc::StatusCode::RESOURCE_EXHAUSTED : grpc::StatusCode::INVALID_ARGUMENT,
-          "the compressed message: " + inflated.error().message});
+  const Code code = inflated.error().code;
+  const auto status = code == Code::kOverloaded ? grpc::StatusCode::RESOURCE_EXHAUSTED
+                                                : static_cast<grpc::StatusCode>(grpc_status(code));
+  const MutexLock lock(mutex_);
+  unreadable_ = {status, "the compressed message: " + inflated.error().message};
   return false;
 }
 
@@ -196,9 +202,14 @@ void CallQueue::Running::OneCall::on_written(bool ok) {
 
 void CallQueue::Running::OneCall::finish(const grpc::Status& status) {
   if (over_.exchange(true)) return;
-  queue_.post([self = shared_from_this(), status] {
+  grpc::Status said = status;
+  {
+    const MutexLock lock(mutex_);
+    if (!unreadable_.ok()) said = unreadable_;
+  }
+  queue_.post([self = shared_from_this(), said] {
     self->begin_sending();
-    self->stream_.Finish(status, self->begin(self->finished_));
+    self->stream_.Finish(said, self->begin(self->finished_));
   });
 }
 
@@ -251,6 +262,7 @@ CallQueue::Running::Running(grpc::ServerBuilder& builder, std::size_t most, Hand
       handler_(std::move(handler)),
       queue_(builder.AddCompletionQueue()),
       aside_("grpc-large", kAsideThreads, std::numeric_limits<std::size_t>::max()) {
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.RegisterAsyncGenericService(&service_);
 }
 

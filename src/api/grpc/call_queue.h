@@ -19,9 +19,10 @@ class CallQueue {
   /// two other threads, so that no other call waits for what is made of it.
   using Handler = std::function<void(const std::shared_ptr<Call>&)>;
 
-  /// @param builder of the server whose calls these will be; it must leave messages compressed
-  /// @param most bytes of a message once it is inflated: a call of a larger one ends with
-  ///   RESOURCE_EXHAUSTED
+  /// @param builder of the server whose calls these will be; it is told to leave messages
+  /// compressed
+  /// @param most bytes of a message once it is inflated: to a call a larger one is the end of its
+  ///   messages, and whatever status it is finished with then, the client gets RESOURCE_EXHAUSTED
   CallQueue(grpc::ServerBuilder& builder, std::size_t most, Handler handler);
   ~CallQueue();  // as stop()
   CallQueue(const CallQueue&) = delete;

@@ -14,10 +14,10 @@ namespace gradus::api {
 namespace {
 
 // The one way to what gRPC knows of a message.
-class Reader final : public grpc::ProtoBufferReader {
+class CompressionOf final : public grpc::ProtoBufferReader {
  public:
   using ProtoBufferReader::ProtoBufferReader;
-  grpc_compression_algorithm compression() {
+  grpc_compression_algorithm get() {
     return status().ok() ? reader()->buffer_in->data.raw.compression : GRPC_COMPRESS_NONE;
   }
 };
@@ -32,12 +32,12 @@ grpc::Slice slice_of(std::vector<std::byte>&& bytes) {
 }  // namespace
 
 bool is_compressed(grpc::ByteBuffer& message) {
-  return Reader(&message).compression() != GRPC_COMPRESS_NONE;
+  return CompressionOf(&message).get() != GRPC_COMPRESS_NONE;
 }
 
 Result<void> inflate_message(grpc::ByteBuffer& message, std::size_t most) {
   const auto coding =
-      Reader(&message).compression() == GRPC_COMPRESS_GZIP ? Coding::kGzip : Coding::kDeflate;
+      CompressionOf(&message).get() == GRPC_COMPRESS_GZIP ? Coding::kGzip : Coding::kDeflate;
   grpc::Slice whole;
   if (const auto dumped = message.DumpToSingleSlice(&whole); !dumped.ok()) {
     return fail(Code::kInternal, dumped.error_message());

@@ -192,7 +192,6 @@ class GrpcServer::Running {
     builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_input_size));
     builder.SetMaxSendMessageSize(std::numeric_limits<int>::max());
     set_patience(config, builder);
-    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);  // CallQueue does it
     queue_ =
         std::make_unique<CallQueue>(builder, config.max_input_size,
                                     [this](const std::shared_ptr<Call>& call) { answer(call); });

@@ -211,9 +211,9 @@ TEST_F(ManageTest, WhatWouldBeAStepDownIsNotTaken) {
 TEST_F(ManageTest, FaultsOfWhatAClientSentNameTheModelAndNoFolder) {
   start();
   EXPECT_THAT(load_and_wait({"m", "{}", {{"1/other.onnx", "5"}}}),
-              StartsWith("model 'm' cannot be loaded: model 'm'/1: no level: "));
+              StartsWith("model 'm' cannot be loaded: model 'm': 1: no level: "));
   EXPECT_THAT(load_and_wait({"m", "{}", {{"1/model.onnx", "5"}, {"gradus.yaml", "levels: 7"}}}),
-              StartsWith("model 'm' cannot be loaded: model 'm'/gradus.yaml: levels = 7"));
+              StartsWith("model 'm' cannot be loaded: model 'm': gradus.yaml: levels = 7"));
 }
 
 TEST_F(ManageTest, LoadsWaitForEachOther) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "serving/model.h"
 #include "unit/worker/started.h"
 
 namespace gradus::serving {
@@ -77,6 +78,21 @@ TEST(Workers, ALoadKillsTheWorkerOfOthersOnce) {
                           "gpu:0 for bad version 2 level 0", "gpu:1 for bad version 1 level 0"));
   EXPECT_EQ(workers.of("gpu:0", kBad)->device, "gpu:0 for bad version 1 level 0");
   EXPECT_EQ(workers.of("gpu:0", kBad)->last_fault->cause, worker::Loss::Cause::kDied);
+}
+
+TEST(LevelSlot, ALossThatAnEarlierLoadMetIsNotTheLatestOnes) {
+  LevelSlot slot{config::LevelConfig{}};
+  const auto first = slot.begin_load();
+  EXPECT_TRUE(slot.set_gone(first));
+  const auto second = slot.begin_load();
+  EXPECT_FALSE(slot.gone());
+  EXPECT_FALSE(slot.set_gone(first));
+  EXPECT_FALSE(slot.gone());
+  EXPECT_TRUE(slot.set_gone(second));
+  EXPECT_FALSE(slot.set_back(first));
+  EXPECT_TRUE(slot.gone());
+  EXPECT_TRUE(slot.set_back(second));
+  EXPECT_FALSE(slot.set_back(second)) << "it was back already";
 }
 
 TEST(Workers, WhoIsSuspectedIsLoadedAloneAndNoneElse) {

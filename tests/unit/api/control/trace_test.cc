@@ -173,7 +173,7 @@ TEST_F(TraceTest, WhatCannotBeSetIsNamedAndChangesNothing) {
   Tracer none;
   EXPECT_THAT(fault(none, set("trace_level", "TIMESTAMPS")), HasSubstr("--trace-file"));
   EXPECT_FALSE(Tracer::make({.level = TraceLevel::kTimestamps}));
-  EXPECT_FALSE(Tracer::make({.file = (folder_ / "none" / "t.json").string()}).value()->start());
+  EXPECT_FALSE(Tracer::make({.file = (folder_ / "none" / "t.json").string()}));
 }
 
 TEST_F(TraceTest, BeforeItsStartItTracesNothingAndLeavesAnOlderFileAlone) {
@@ -188,8 +188,8 @@ TEST_F(TraceTest, BeforeItsStartItTracesNothingAndLeavesAnOlderFileAlone) {
 TEST_F(TraceTest, AFifoIsRefusedAndNotWaitedFor) {
   ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
   const auto fault = [&] {
-    const auto started = Tracer::make({.file = file_.string()}).value()->start();
-    return started ? "" : started.error().message;
+    const auto made = Tracer::make({.file = file_.string()});
+    return made ? "" : made.error().message;
   };
   const std::string refused =
       "trace_file '" + file_.string() + "' cannot be made: must be a regular file";
